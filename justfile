@@ -24,6 +24,7 @@ demo *args: setup
 test: setup languages servers
     cargo test {{checked}} --workspace --quiet
     just mutants
+    just mutants --sample 50 --seed 50 --transactions 200000 --floor 90
     just test-python
     just test-go
     just test-typescript
@@ -31,6 +32,7 @@ test: setup languages servers
     just test-c
     just lint
     just build
+    just test-clients
     target/release/styx-bench languages
     target/release/styx-bench budget
     target/release/styx-bench run --results target/test-results --system inprocess --closed --seconds 1 ycsb-t
@@ -102,6 +104,10 @@ test-c:
 test-typescript: languages
     scripts/typescript-tests.sh
 
+# The clients in Python and TypeScript, and what `styx generate client` writes, against a real server
+test-clients *args: build languages
+    scripts/clients-tests.sh {{args}}
+
 # The Rust guests' own tests, on this machine's processor
 test-guests:
     cargo test {{checked}} --quiet --manifest-path guests/Cargo.toml
@@ -132,6 +138,10 @@ deny:
 # Every relative link of every document leads somewhere
 links:
     @scripts/links.py
+
+# Write the transcripts of tests anew, after a change of what machines and drivers do: read the difference
+transcripts:
+    UPDATE_TRANSCRIPTS=1 cargo test {{checked}} --quiet -p styx-protocol -p styx-driver -p styx-sim -p styx-dst
 
 # Simulate whole processes under faults, from a seed: the drivers, the log and the snapshots that the server runs; every promise checked
 sim *args:

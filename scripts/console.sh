@@ -42,6 +42,8 @@ case $verb in
     mkdir -p ../docs/images
     cp test-results/overview-light.png ../docs/images/console-overview.png
     cp test-results/cluster-two-light.png ../docs/images/console-cluster.png
+    cp test-results/request-light.png ../docs/images/console-request.png
+    cp test-results/migration-under-way-light.png ../docs/images/console-migration.png
     ;;
   *) say "build, check, test or pictures"; exit 2 ;;
 esac

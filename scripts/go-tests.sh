@@ -7,3 +7,12 @@ cd sdk/go
 test -z "$(gofmt -l .)" || { echo "gofmt -w sdk/go first" >&2; exit 1; }
 GOFLAGS= GOWORK=off go vet ./...
 GOFLAGS= GOWORK=off go test ./...
+# Guests name the SDK as their users do; here it is the one of this repository.
+sdk=$PWD
+module=$(mktemp -d)
+trap 'rm -rf "$module"' EXIT
+cd ../../guests/conformance/go
+test -z "$(gofmt -l .)" || { echo "gofmt -w guests/conformance/go first" >&2; exit 1; }
+{ cat go.mod; echo "replace styx => $sdk"; } > "$module/go.mod"
+touch "$module/go.sum"
+GOFLAGS= GOWORK=off go test -modfile="$module/go.mod" ./...

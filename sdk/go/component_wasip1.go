@@ -111,6 +111,7 @@ func exportInvoke(nameAt, nameLength, keyAt, keyLength, argumentsAt, argumentsLe
 		outcome.words[1] = uint32(uintptr(unsafe.Pointer(unsafe.SliceData(reply))))
 		outcome.words[2] = uint32(len(reply))
 	} else {
+		failure = &Failure{Code: failure.fullCode(), Message: failure.Message}
 		failureKept = failure
 		outcome.words = [5]uint32{
 			1,

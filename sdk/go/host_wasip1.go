@@ -3,6 +3,7 @@
 package styx
 
 import (
+	"strings"
 	"structs"
 	"unsafe"
 
@@ -240,10 +241,8 @@ func hostCall(operator, key, function string, arguments []byte) ([]byte, error) 
 	if got.words[0]&1 == 0 {
 		return view(got.words[1], got.words[2]), nil
 	}
-	failure := &Failure{
-		Code:    string(view(got.words[1], got.words[2])),
-		Message: string(view(got.words[3], got.words[4])),
-	}
+	code, appCode, _ := strings.Cut(string(view(got.words[1], got.words[2])), ":")
+	failure := &Failure{Code: code, AppCode: appCode, Message: string(view(got.words[3], got.words[4]))}
 	hostRelease(mark)
 	return nil, failure
 }

@@ -13,14 +13,14 @@ func invoke(name, key string, arguments, out []byte) (reply []byte, failure *Fai
 		operator, function, _ := strings.Cut(name, ".")
 		for _, known := range operators {
 			if known.name == operator {
-				return out, &Failure{codeUnknownFunction, fmt.Sprintf("operator %s has no function %s", operator, function)}
+				return out, &Failure{Code: codeUnknownFunction, Message: fmt.Sprintf("operator %s has no function %s", operator, function)}
 			}
 		}
-		return out, &Failure{codeUnknownOperator, fmt.Sprintf("this component has no operator %q", operator)}
+		return out, &Failure{Code: codeUnknownOperator, Message: fmt.Sprintf("this component has no operator %q", operator)}
 	}
 	defer func() {
 		if panicked := recover(); panicked != nil {
-			failure = panicFailure(name, panicked)
+			failure = panicFailure(panicked)
 		}
 	}()
 	ctx := Context{key: key, function: f}
@@ -31,15 +31,14 @@ func invoke(name, key string, arguments, out []byte) (reply []byte, failure *Fai
 	return reply, nil
 }
 
-// panicFailure is what a panic of user code tells the caller; the log gets it too, with the place.
-func panicFailure(name string, panicked any) *Failure {
+// panicFailure is what a panic of user code, a bug, tells the caller; the host logs it.
+func panicFailure(panicked any) *Failure {
 	text := fmt.Sprint(panicked)
 	if at := origin(); at != "" {
 		text += " at " + at
 	}
 	text = safeText("panic: " + text)
-	hostLog(Error, name+": "+text)
-	return &Failure{codeAborted, text}
+	return &Failure{Code: codeGuestException, Message: text}
 }
 
 // origin is the place of the innermost frame of user code, as file:line.

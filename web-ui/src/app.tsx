@@ -13,9 +13,12 @@ import { Access } from './pages/access';
 import { App as AppPage } from './pages/app';
 import { Apps } from './pages/apps';
 import { Cluster } from './pages/cluster';
+import { Logs } from './pages/logs';
 import { Migrations } from './pages/migrations';
 import { Overview } from './pages/overview';
 import { Quarantine } from './pages/quarantine';
+import { Request } from './pages/request';
+import { Requests } from './pages/requests';
 import { Snapshots } from './pages/snapshots';
 import { Entity, Operator, State } from './pages/state';
 
@@ -23,6 +26,8 @@ const PAGES: [string, string][] = [
   ['/', 'Overview'],
   ['/apps', 'Apps'],
   ['/state', 'State'],
+  ['/requests', 'Requests'],
+  ['/logs', 'Logs'],
   ['/cluster', 'Cluster'],
   ['/migrations', 'Migrations'],
   ['/snapshots', 'Snapshots'],
@@ -34,6 +39,8 @@ const PLAIN: Record<string, () => ReactNode> = {
   '': Overview,
   apps: Apps,
   state: State,
+  requests: Requests,
+  logs: Logs,
   cluster: Cluster,
   migrations: Migrations,
   snapshots: Snapshots,
@@ -130,6 +137,7 @@ function page([kind = '', ...rest]: string[]): ReactNode {
   if (kind === 'state' && rest.length === 3 && first && second && third) {
     return <Entity key={third} app={first} operator={second} name={third} />;
   }
+  if (kind === 'requests' && rest.length === 1 && first) return <Request key={first} id={first} />;
   const Plain = rest.length === 0 ? (Object.hasOwn(PLAIN, kind) ? PLAIN[kind] : undefined) : undefined;
   if (Plain) return <Plain />;
   return (

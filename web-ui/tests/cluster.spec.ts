@@ -54,6 +54,41 @@ test('partitions are moved under load @pictures', async ({ page }) => {
   check();
 });
 
+test('a migration is watched, paused and cancelled @pictures', async ({ page }) => {
+  const check = watch(page, server.admin);
+  for (let at = 0; at < 40; at += 1) await server.call(`shop/drawer/d${at}/fill`, [256 << 10]);
+  const started = await fetch(`${server.admin}/v1/migrations`, {
+    method: 'POST',
+    body: JSON.stringify({ empty: 2, rate: 300_000, wait: false }),
+  });
+  expect(started.ok, await started.text()).toBe(true);
+  await page.goto(`${server.admin}/migrations`);
+  const under = page.getByRole('region', { name: /^Under way/ });
+  await expect(under.getByText(/ a second for each worker/)).toBeVisible();
+  await expect(under.getByText(/^[1-9][0-9,]* of 5\d\d$/)).toBeVisible();
+  await look(page, 'migration-under-way');
+  await under.getByRole('button', { name: 'Pause' }).click();
+  await under.getByRole('button', { name: 'Resume' }).click();
+  await under.getByRole('button', { name: 'Cancel' }).click();
+  await expect(under).toBeHidden();
+  await expect(page.getByRole('region', { name: 'Ended migrations' }).getByText('cancelled').first()).toBeVisible();
+  check();
+});
+
+test('workers tell together of a request that they share', async ({ page }) => {
+  const items = Object.fromEntries(Array.from({ length: 6 }, (_, n) => [`k${n}`, 0]));
+  for (const item of Object.keys(items)) await server.call(`shop/stock/${item}/put`, [10]);
+  const { id } = await server.watched('shop/order/both/buy', [items]);
+  await page.goto(`${server.admin}/requests/${id}`);
+  const graph = page.getByRole('region', { name: /^Call graph/ }).last();
+  await expect(graph.locator('rect.call')).toHaveCount(13);
+  await expect(page.getByText('Worker 1', { exact: true }).first()).toBeVisible();
+  await expect(page.getByText('Worker 2', { exact: true }).first()).toBeVisible();
+  await look(page, 'request-cluster');
+  await page.goto(`${server.admin}/logs`);
+  await expect(page.getByRole('region', { name: 'Log lines' })).toContainText('both wants 6 kinds');
+});
+
 test('where calls go to gateways the form says how', async ({ page }) => {
   await page.goto(`${server.admin}/apps/shop/stock/put`);
   await page.getByRole('textbox', { name: 'key' }).fill("it's");

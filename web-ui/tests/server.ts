@@ -146,6 +146,16 @@ export class Server {
     return response.json();
   }
 
+  /** Calls, and has it watched. */
+  async watched(path: string, args: unknown): Promise<{ id: string; value: unknown }> {
+    const response = await fetch(`${this.ingress}/v1/call/${path}`, {
+      method: 'POST',
+      body: JSON.stringify(args),
+      headers: { 'styx-trace': '1' },
+    });
+    return { id: response.headers.get('styx-request-id') ?? '', value: await response.json() };
+  }
+
   async issue(name: string, scopes: string[], expires_in: string | null = null): Promise<string> {
     const body = JSON.stringify({ name, scopes, expires_in });
     const headers = { authorization: `Bearer ${this.token}` };

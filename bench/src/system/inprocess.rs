@@ -83,6 +83,7 @@ fn start(options: &InProcessOptions) -> anyhow::Result<(SingleNode, Control, tem
         compiler: Compiler::InProcess,
         cluster: None,
         long: Some(Long::default()),
+        guest_memory: usize::MAX,
     })?;
     let upload = upload(&engine, &options.guest, directory.path())?;
     let components = ComponentStore::open(within("components"))?;

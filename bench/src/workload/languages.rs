@@ -78,6 +78,8 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         );
         (calls, aborted) = (calls + compared.calls, aborted + compared.aborted);
     }
+    let cases = runtime.block_on(super::conformance::run(&server, &options.guests))?;
+    println!("  ✓ conformance: {cases} calls, the same in each language and through all of them");
     runtime.block_on(server.stop())?;
     println!(
         "{}",

@@ -8,6 +8,7 @@
 
 mod cart;
 mod chance;
+mod conformance;
 pub mod languages;
 mod movie;
 mod records;

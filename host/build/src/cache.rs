@@ -20,6 +20,8 @@ const COMPONENTS_KEPT: usize = 64;
 const NO_SOURCES: &[&str] = &["node_modules", "__pycache__", "venv"];
 /// The same, at the top only: what was built, as cargo and `styx build` place it.
 const PRODUCTS: &str = "target";
+/// At the top, too: what it says of a component is told by whoever builds it.
+const MANIFEST: &str = super::manifest::FILE_NAME;
 
 /// A directory for whatever can be made again.
 #[derive(Clone, Debug)]
@@ -162,7 +164,7 @@ impl Inputs {
                 if !is_no_source(&name) && within != format!("/{PRODUCTS}") {
                     self.add_directory(&path, &within)?;
                 }
-            } else if !is_no_source(&name) && path.is_file() {
+            } else if !is_no_source(&name) && within != format!("/{MANIFEST}") && path.is_file() {
                 let bytes = fs::read(&path).map_err(BuildError::io("read", &path))?;
                 self.add(&within, bytes);
             }
@@ -208,6 +210,7 @@ mod tests {
         let first = digest(path);
         fs::write(path.join("target/lib.rs"), "a").unwrap();
         fs::write(path.join(".hidden"), "a").unwrap();
+        fs::write(path.join("styx.toml"), "[limits]\nfuel = 1").unwrap();
         assert_eq!(digest(path), first);
         fs::write(path.join("src/lib.rs"), "b").unwrap();
         let changed = digest(path);

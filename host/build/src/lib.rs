@@ -1,4 +1,4 @@
-//! From a source directory to a bundle: what `styx build` does.
+//! From a source directory to a bundle: what `styx build` does; and new directories, and their tests.
 //!
 //! Each component is built by its language's own tools, found or fetched on the
 //! user's machine, and kept in the user's cache under the digest of everything that
@@ -14,10 +14,12 @@ mod cache;
 mod command;
 mod component;
 mod go;
+mod own_tests;
 mod project;
 mod python;
 mod rust;
 mod sdk;
+mod template;
 #[cfg(test)]
 mod tests;
 mod typescript;
@@ -31,7 +33,9 @@ pub use bundle::{Bundle, BundleLimits};
 pub use cache::Cache;
 pub use error::{BuildError, Code};
 pub use manifest::{Language, Manifest};
+pub use own_tests::test;
 pub use progress::{Progress, Silent};
+pub use template::create;
 
 use c::CGuest;
 use cache::Inputs;

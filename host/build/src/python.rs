@@ -79,15 +79,42 @@ impl<'a> PythonGuest<'a> {
         progress.step(&format!("componentize-py packs {}", self.module));
         let finished = command::run(&mut tool, None, |line| progress.detail(line))?;
         if !finished.succeeded {
-            let line = finished.tail.lines().rev().find_map(|line| line.strip_prefix("error: "));
-            return Err(match line {
-                Some(line) => BuildError::new(Code::BuildFailed, line),
+            let mut lines = finished.tail.lines().filter_map(|line| line.strip_prefix("error: "));
+            return Err(match lines.next() {
+                Some(line) => {
+                    let others: Vec<_> = lines.collect();
+                    let more = if others.is_empty() { String::new() } else { format!(" ({} more)", others.len()) };
+                    BuildError::new(Code::BuildFailed, format_args!("{line}{more}")).output(others.join("\n"))
+                }
                 None => BuildError::new(Code::BuildFailed, format_args!("{} cannot be packed", self.module))
                     .hint("see the tool's output")
                     .output(finished.tail),
             });
         }
         fs::read(&component).map_err(BuildError::io("read", &component))
+    }
+
+    /// What runs the project's tests: pytest if the machine has it, else the standard library's unittest.
+    pub fn tests(&self, cache: &Cache, progress: &dyn Progress) -> Result<Command, BuildError> {
+        let mut path = vec![Sdk::Python.unpacked(cache)?.join("src"), self.directory.to_owned()];
+        if self.has_requirements() {
+            let python = self.environment(cache, progress)?;
+            path.extend(self.packages(&python, cache, progress)?);
+        }
+        let path = std::env::join_paths(path).map_err(|error| BuildError::new(Code::Io, error))?;
+        let has_pytest = command::ask(Command::new(self.python.program).args(["-c", "import pytest"])).is_some();
+        let mut tests = Command::new(self.python.program);
+        tests.env("PYTHONPATH", path).env("PYTHONDONTWRITEBYTECODE", "1").arg("-m");
+        if has_pytest {
+            tests.arg("pytest")
+        } else {
+            tests.args(["unittest", "discover"])
+        };
+        Ok(tests)
+    }
+
+    fn has_requirements(&self) -> bool {
+        self.directory.join(REQUIREMENTS).is_file()
     }
 
     /// The interpreter of a virtual environment that has componentize-py.

@@ -86,6 +86,14 @@ impl<'a> TypeScriptGuest<'a> {
         Ok(bytes)
     }
 
+    /// What runs the project's `*.test.ts`, by Node's own runner.
+    pub fn tests(&self, cache: &Cache, progress: &dyn Progress) -> Result<Command, BuildError> {
+        let sdk = self.tools(cache, progress)?;
+        let mut node = Command::new("node");
+        node.arg(sdk.join("tools/test.mjs")).arg(self.directory).env_remove("NODE_OPTIONS").env_remove("NODE_PATH");
+        Ok(node)
+    }
+
     /// A directory with the SDK and, in `tools/node_modules`, the packages of its lock file.
     fn tools(&self, cache: &Cache, progress: &dyn Progress) -> Result<PathBuf, BuildError> {
         let sdk = Sdk::TypeScript.unpacked(cache)?;

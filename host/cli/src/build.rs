@@ -39,6 +39,20 @@ pub(crate) fn run(source: &Path, file: Option<PathBuf>, output: &Output) -> Resu
     Ok(())
 }
 
+/// `styx test`.
+pub(crate) fn test(source: &Path, arguments: &[String], output: &Output) -> Result<(), CliError> {
+    // Its lines go between those of the tests: no bar.
+    let shown = BuildProgress { plain: !output.is_json(), bar: ProgressBar::hidden() };
+    if styx_build::test(source, arguments, &shown).map_err(refused)? {
+        return Ok(());
+    }
+    Err(CliError::new("TESTS_FAILED", "not all tests pass", "see what they say above"))
+}
+
+pub(crate) fn refused(error: styx_build::BuildError) -> CliError {
+    CliError { detail: error.output, ..CliError::new(error.code.as_str(), error.message, error.hint) }
+}
+
 /// Builds the app in `source`, by default into its `target` directory, and tells a person about it.
 pub(crate) fn build(source: &Path, file: Option<PathBuf>, output: &Output) -> Result<BuildReport, CliError> {
     let name =
@@ -48,10 +62,7 @@ pub(crate) fn build(source: &Path, file: Option<PathBuf>, output: &Output) -> Re
     let shown = BuildProgress { plain: bar.is_hidden() && !output.is_json(), bar };
     let built = styx_build::build(source, &file, &shown);
     shown.bar.finish_and_clear();
-    let report = built.map_err(|error| CliError {
-        detail: error.output,
-        ..CliError::new(error.code.as_str(), error.message, error.hint)
-    })?;
+    let report = built.map_err(refused)?;
     for component in &report.components {
         let how = if component.cached {
             "unchanged".to_string()

@@ -24,11 +24,12 @@ pub(crate) struct Response {
     pub(crate) body: Value,
     pub(crate) tid: Option<u64>,
     pub(crate) epoch: Option<u64>,
+    pub(crate) request_id: Option<String>,
 }
 
 impl Client {
     pub(crate) fn new(global: &Global) -> Result<Self, CliError> {
-        let (admin, ingress) = (&global.admin_url, &global.ingress_url);
+        let (admin, ingress) = (&with_scheme(&global.admin_url), &with_scheme(&global.ingress_url));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| CliError::new("CLIENT", error.to_string(), ""))?;
         let mut http = styx_client::Client::builder(ingress).admin_url(admin).retry(Retry::never());
@@ -64,8 +65,23 @@ impl Client {
     pub(crate) fn send(&self, request: RequestBuilder) -> Result<Response, CliError> {
         let reply = self.runtime.block_on(self.http.execute(request)).map_err(shown)?;
         let text = || Value::String(String::from_utf8_lossy(&reply.bytes).into_owned());
-        Ok(Response { body: reply.value().unwrap_or_else(|_| text()), tid: reply.tid, epoch: reply.epoch })
+        Ok(Response {
+            body: reply.value().unwrap_or_else(|_| text()),
+            tid: reply.tid,
+            epoch: reply.epoch,
+            request_id: reply.request_id.clone(),
+        })
     }
+
+    /// Sends a request whose answer goes on, until `each` wants no more of it.
+    pub(crate) fn stream(&self, request: RequestBuilder, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), CliError> {
+        self.runtime.block_on(self.http.stream(request, each)).map_err(shown)
+    }
+}
+
+/// `localhost:9070` is as good as `http://localhost:9070`.
+fn with_scheme(url: &str) -> String {
+    if url.contains("://") { url.to_owned() } else { format!("http://{url}") }
 }
 
 fn read(file: &Path) -> Result<String, CliError> {
@@ -84,5 +100,5 @@ fn shown(error: Error) -> CliError {
         _ => error.hint,
     };
     // Codes of the server are stable; there is one error in a process of the command line.
-    CliError::new(error.code.leak(), error.message, hint)
+    CliError { app_code: error.app_code, ..CliError::new(error.code.leak(), error.message, hint) }
 }

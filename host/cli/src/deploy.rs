@@ -1,6 +1,7 @@
 //! `styx deploy`.
 
 use std::path::Path;
+use std::time::Instant;
 
 use reqwest::Method;
 
@@ -21,6 +22,8 @@ pub(crate) fn run(
     };
     let stem = || source.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let (kind, bytes, name) = if std::fs::metadata(source).map_err(io)?.is_dir() {
+        // What takes long comes after what may fail at once.
+        client.send(client.admin(Method::GET, "/healthz"))?;
         let report = crate::build::build(source, None, output)?;
         ("application/zip", std::fs::read(&report.output).map_err(io)?, Some(report.app))
     } else {
@@ -40,7 +43,11 @@ pub(crate) fn run(
     let Some(app) = app.or(name) else {
         return Err(CliError::usage("NO_APP_NAME", "the app has no name", "give --app NAME"));
     };
-    let spinner = output.spinner("uploading, checking and compiling");
+    let started = Instant::now();
+    let spinner = output.spinner("uploading; the server checks and compiles");
+    if spinner.is_hidden() && !dry_run {
+        output.note("  uploading; the server checks and compiles");
+    }
     let path = format!("/v1/apps/{}/deployments{}", encode(&app), if dry_run { "?dry_run=true" } else { "" });
     let answered = client.send(client.admin(Method::POST, &path).header("content-type", kind).body(bytes));
     spinner.finish_and_clear();
@@ -61,7 +68,8 @@ pub(crate) fn run(
     }
     match body["deployment"].as_str() {
         Some(id) if !dry_run => {
-            output.done(&format!("{app} is live as {id}: {}/v1/call/{app}/…", client.ingress_url()))
+            let took = started.elapsed().as_secs_f64();
+            output.done(&format!("{app} is live as {id} after {took:.1} s: {}/v1/call/{app}/…", client.ingress_url()));
         }
         _ => output.done(&format!("{app} would be accepted; nothing was changed")),
     }

@@ -3,15 +3,29 @@
 
 use tracing_subscriber::EnvFilter;
 
+use crate::error::CliError;
+
 /// Says which lines of the log are shown, as `tracing` writes filters.
 pub const LOG_FILTER: &str = "STYX_LOG";
 
 /// Holds the token to show, if no file does.
 pub const TOKEN: &str = "STYX_TOKEN";
 
-/// The filter of the log: what the variable says, or information and worse.
-pub(crate) fn log_filter() -> EnvFilter {
-    EnvFilter::try_from_env(LOG_FILTER).unwrap_or_else(|_| EnvFilter::new("info"))
+/// The filter of the log: what the flag says, or the variable, or information and worse.
+pub(crate) fn log_filter(flag: Option<&str>) -> Result<EnvFilter, CliError> {
+    let Some(level) = flag else {
+        return Ok(EnvFilter::try_from_env(LOG_FILTER).unwrap_or_else(|_| EnvFilter::new("info")));
+    };
+    // A word that is no level would be the name of a module, of which every line is shown.
+    let known = ["error", "warn", "info", "debug", "trace", "off"];
+    let refused = || {
+        let message = format!("--log-level {level} is neither a level nor a filter");
+        CliError::usage("CONFIG_INVALID", message, "levels are error, warn, info, debug and trace")
+    };
+    if !level.contains(['=', ',']) && !known.contains(&level) {
+        return Err(refused());
+    }
+    EnvFilter::try_new(level).map_err(|_| refused())
 }
 
 /// Returns true unless the user asks for plain text: see <https://no-color.org>.

@@ -14,6 +14,8 @@ pub(crate) struct CliError {
     pub(crate) hint: String,
     /// Output of a tool that failed, for people; may be empty.
     pub(crate) detail: String,
+    /// The app's own code, of what a function refused.
+    pub(crate) app_code: Option<String>,
     /// Exit status: 1 when something failed, 2 when it was asked for wrongly.
     pub(crate) status: u8,
 }
@@ -21,7 +23,7 @@ pub(crate) struct CliError {
 impl CliError {
     /// Something failed.
     pub(crate) fn new(code: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        CliError { code, message: message.into(), hint: hint.into(), detail: String::new(), status: 1 }
+        CliError { code, message: message.into(), hint: hint.into(), detail: String::new(), app_code: None, status: 1 }
     }
 
     /// Something was asked for wrongly.
@@ -42,7 +44,10 @@ impl From<ServerError> for CliError {
 
 impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.code, self.message)?;
+        match &self.app_code {
+            Some(app_code) => write!(f, "{} ({app_code}): {}", self.code, self.message)?,
+            None => write!(f, "{}: {}", self.code, self.message)?,
+        }
         if !self.hint.is_empty() {
             write!(f, "; {}", self.hint)?;
         }

@@ -1,5 +1,7 @@
 //! `styx call` and `styx send`.
 
+use std::time::{Duration, Instant};
+
 use clap::Args;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Method;
@@ -19,6 +21,9 @@ pub(crate) struct Invocation {
     /// Makes the call exactly-once, however often it is repeated
     #[arg(long)]
     idempotency_key: Option<String>,
+    /// Have it watched, for `styx requests show`
+    #[arg(long)]
+    trace: bool,
 }
 
 pub(crate) fn call(client: &Client, invocation: &Invocation, output: &Output) -> Result<(), CliError> {
@@ -27,12 +32,54 @@ pub(crate) fn call(client: &Client, invocation: &Invocation, output: &Output) ->
     if let (Some(tid), Some(epoch)) = (&answered.tid, &answered.epoch) {
         output.note(&format!("transaction {tid}, epoch {epoch}"));
     }
+    if let (true, Some(id)) = (invocation.trace, &answered.request_id) {
+        output.note(&format!("how it went: styx requests show {id}"));
+    }
     Ok(())
 }
 
 pub(crate) fn send(client: &Client, invocation: &Invocation, output: &Output) -> Result<(), CliError> {
     let answered = invoke(client, "send", invocation)?;
     output.value(&answered.body);
+    Ok(())
+}
+
+/// A request that was sent, or called under an idempotency key.
+#[derive(Debug, Args)]
+pub(crate) struct ResultArgs {
+    /// Id of the request, as `styx send` prints it
+    id: String,
+    /// Wait until it has ended, for so long at most, such as 30s
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1day", value_parser = humantime::parse_duration)]
+    wait: Option<Duration>,
+}
+
+/// What came of a request: its result, or the error that it ended by.
+pub(crate) fn result(client: &Client, args: &ResultArgs, output: &Output) -> Result<(), CliError> {
+    let until = args.wait.map(|wait| Instant::now() + wait);
+    let body = loop {
+        let left = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
+        let step = left.min(Duration::from_secs(10)).as_millis();
+        let body =
+            client.send(client.ingress(Method::GET, &format!("/v1/requests/{}?wait={step}ms", encode(&args.id))))?.body;
+        if body["status"] != "pending" || left.is_zero() {
+            break body;
+        }
+    };
+    if body["status"] == "pending" {
+        let hint = "ask again with --wait";
+        return Err(CliError::new("PENDING", format!("request {} has not ended yet", args.id), hint));
+    }
+    let error = &body["error"];
+    if error.is_object() {
+        let text = |name: &str| error[name].as_str().unwrap_or_default().to_owned();
+        return Err(CliError {
+            app_code: error["app_code"].as_str().map(str::to_owned),
+            ..CliError::new(text("code").leak(), text("message"), text("hint"))
+        });
+    }
+    output.value(body.get("result").or(body.get("result_base64")).unwrap_or(&Value::Null));
+    output.note(&format!("transaction {}, epoch {}", body["tid"], body["epoch"]));
     Ok(())
 }
 
@@ -65,6 +112,9 @@ fn invoke(client: &Client, verb: &str, invocation: &Invocation) -> Result<Respon
     }
     if let Some(key) = &invocation.idempotency_key {
         request = request.header("idempotency-key", key);
+    }
+    if invocation.trace {
+        request = request.header("styx-trace", "1");
     }
     client.send(request)
 }

@@ -5,11 +5,15 @@ mod build;
 mod client;
 mod cluster;
 mod deploy;
+mod dev;
 mod doctor;
 mod environment;
 mod error;
+mod generate;
 mod invoke;
+mod logs;
 mod migrations;
+mod new;
 mod output;
 mod partitions;
 mod requests;
@@ -82,9 +86,35 @@ enum Verb {
     Server {
         #[command(flatten)]
         flags: Flags,
+        /// Lines of the log to show: error, warn, info, debug, trace, or as STYX_LOG filters them [default: info]
+        #[arg(long, value_name = "LEVEL")]
+        log_level: Option<String>,
         /// Print the configuration in force, and end
         #[arg(long)]
         print_config: bool,
+    },
+    /// Make a new app: a directory that builds and passes its tests as it is
+    New {
+        /// Directory to make; its name is the app's
+        directory: PathBuf,
+        /// Language of the functions
+        #[arg(long, value_enum, default_value_t)]
+        lang: new::Lang,
+    },
+    /// Run a server and an app on it: built and deployed again whenever a file of it changes
+    Dev {
+        /// Directory of the app
+        #[arg(default_value = ".")]
+        source: PathBuf,
+    },
+    /// Run an app's own tests, with the SDK where they find it
+    Test {
+        /// Directory of the app
+        #[arg(default_value = ".")]
+        source: PathBuf,
+        /// For the runner: pytest or unittest, cargo test, node, go test
+        #[arg(last = true)]
+        arguments: Vec<String>,
     },
     /// Build a source directory into a bundle
     Build {
@@ -116,11 +146,10 @@ enum Verb {
         #[command(subcommand)]
         verb: state::StateVerb,
     },
-    /// List apps, or show one
-    Apps {
-        /// Name of the app
-        app: Option<String>,
-    },
+    /// What came of a request that was sent
+    Result(invoke::ResultArgs),
+    /// List apps, show one, go back to an earlier deployment, delete
+    Apps(apps::AppsArgs),
     /// List, take, check, restore and copy snapshots
     Snapshots {
         #[command(subcommand)]
@@ -140,7 +169,9 @@ enum Verb {
         #[command(subcommand)]
         verb: tokens::TokensVerb,
     },
-    /// Look at requests that are set aside because they ended the server, and release them
+    /// Show lines that functions have logged
+    Logs(logs::LogsArgs),
+    /// Look at requests: how they went, why they were slow or aborted; and at those that are set aside
     Requests {
         #[command(subcommand)]
         verb: requests::RequestsVerb,
@@ -150,8 +181,18 @@ enum Verb {
         #[command(subcommand)]
         verb: cluster::ClusterVerb,
     },
+    /// Write code that calls an app
+    Generate {
+        #[command(subcommand)]
+        verb: generate::GenerateVerb,
+    },
     /// Check the machine and the server
     Doctor,
+    /// Print what completes commands in a shell: `styx completions bash > ~/.local/share/bash-completion/completions/styx`
+    Completions {
+        /// Name of the shell
+        shell: clap_complete::Shell,
+    },
 }
 
 /// The verbs, their flags and their help.
@@ -186,20 +227,32 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli, output: &Output) -> Result<(), CliError> {
     let client = || client::Client::new(&cli.global);
     match cli.verb {
-        Verb::Server { flags, print_config } => server::run(flags, print_config, output),
+        Verb::Server { flags, log_level, print_config } => {
+            server::run(flags, log_level.as_deref(), print_config, output)
+        }
+        Verb::New { directory, lang } => new::run(&directory, lang, output),
+        Verb::Dev { source } => dev::run(&cli.global, &source, output),
+        Verb::Test { source, arguments } => build::test(&source, &arguments, output),
         Verb::Build { source, output: file } => build::run(&source, file, output),
         Verb::Deploy { source, app, dry_run } => deploy::run(&client()?, &source, app, dry_run, output),
         Verb::Call(invocation) => invoke::call(&client()?, &invocation, output),
         Verb::Send(invocation) => invoke::send(&client()?, &invocation, output),
         Verb::State { verb } => state::run(&client()?, &verb, output),
-        Verb::Apps { app } => apps::run(&client()?, app.as_deref(), output),
+        Verb::Result(args) => invoke::result(&client()?, &args, output),
+        Verb::Apps(args) => apps::run(&client()?, args, output),
         Verb::Snapshots { verb } => snapshots::run(client, verb, output),
         Verb::Partitions(args) => partitions::run(&client()?, &args, output),
         Verb::Scale(args) => scale::run(&client()?, args, output),
         Verb::Migrations { verb } => migrations::run(&client()?, verb, output),
+        Verb::Generate { verb } => generate::run(&client()?, verb, output),
         Verb::Tokens { verb } => tokens::run(&client()?, verb, output),
+        Verb::Logs(args) => logs::run(&client()?, &args, output),
         Verb::Requests { verb } => requests::run(&client()?, verb, output),
         Verb::Cluster { verb } => cluster::run(verb, output),
         Verb::Doctor => doctor::run(&client()?, output),
+        Verb::Completions { shell } => {
+            clap_complete::generate(shell, &mut command(), "styx", &mut std::io::stdout());
+            Ok(())
+        }
     }
 }

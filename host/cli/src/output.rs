@@ -39,7 +39,13 @@ impl Output {
 
     pub(crate) fn error(&self, error: &CliError) {
         let CliError { code, message, hint, detail, .. } = error;
-        let told = json!({"error": {"code": code, "message": message, "hint": hint, "detail": detail}});
+        let mut told = json!({"error": {"code": code, "message": message, "hint": hint}});
+        if !detail.is_empty() {
+            told["error"]["detail"] = json!(detail);
+        }
+        if let Some(app_code) = &error.app_code {
+            told["error"]["app_code"] = json!(app_code);
+        }
         // A program that reads no more, as of a server that is ready, leaves it to people to read.
         if self.json && writeln!(std::io::stdout(), "{told}").is_ok() {
             return;
@@ -48,6 +54,17 @@ impl Output {
             eprintln!("  {}", self.paint("2", &harmless(line)));
         }
         eprintln!("{} {}", self.paint("1;31", "error"), harmless(&error.to_string()));
+    }
+
+    /// Whether a person at a terminal says yes; nobody else does.
+    pub(crate) fn confirms(&self, question: &str) -> bool {
+        if self.json || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+            return false;
+        }
+        eprint!("{} [y/N] ", harmless(question));
+        let mut answer = String::new();
+        let read = std::io::stdin().read_line(&mut answer);
+        read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
     }
 
     /// A line about what has been done.

@@ -8,7 +8,7 @@ use crate::output::Output;
 use styx_server::config::{Flags, ServerConfig};
 use styx_server::server::Process;
 
-pub(crate) fn run(flags: Flags, print_config: bool, output: &Output) -> Result<(), CliError> {
+pub(crate) fn run(flags: Flags, log_level: Option<&str>, print_config: bool, output: &Output) -> Result<(), CliError> {
     let directory = std::env::current_dir().unwrap_or_else(|_| ".".into());
     let config = ServerConfig::resolve(flags, &directory)?;
     if print_config {
@@ -19,7 +19,7 @@ pub(crate) fn run(flags: Flags, print_config: bool, output: &Output) -> Result<(
         }
         return Ok(());
     }
-    let filter = crate::environment::log_filter();
+    let filter = crate::environment::log_filter(log_level)?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::header::{AUTHORIZATION, HeaderMap, RETRY_AFTER};
-use reqwest::{Method, RequestBuilder};
+use reqwest::{Method, RequestBuilder, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -355,6 +355,25 @@ impl Client {
         Ok(reply(&headers, bytes))
     }
 
+    /// Makes a request whose answer goes on for as long as there is something to say: each piece goes to `each`, until that
+    /// wants no more.
+    ///
+    /// # Errors
+    /// There is no connection, or none any more, or the server refuses.
+    pub async fn stream(&self, request: RequestBuilder, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Error> {
+        const AS_LONG_AS_IT_TAKES: Duration = Duration::from_secs(365 * 24 * 3600);
+        let mut response = request.timeout(AS_LONG_AS_IT_TAKES).send().await?;
+        if !response.status().is_success() {
+            return Err(refused(response.status(), &response.headers().clone(), &response.bytes().await?));
+        }
+        while let Some(piece) = response.chunk().await? {
+            if !each(&piece) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     async fn fetch(&self, url: &str) -> Result<Bytes, Error> {
         Ok(repeat(self.retry, true, || self.http.get(url)).await?.1)
     }
@@ -423,7 +442,8 @@ impl<'a> IntoFuture for Call<'a> {
 
 fn reply(headers: &HeaderMap, bytes: Bytes) -> Reply {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.parse().ok();
-    Reply::new(bytes, number("styx-tid"), number("styx-epoch"))
+    let request_id = headers.get("styx-request-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+    Reply { request_id, ..Reply::new(bytes, number("styx-tid"), number("styx-epoch")) }
 }
 
 /// Sends a request until it has an answer that is not a transient error.
@@ -447,10 +467,14 @@ async fn read(request: RequestBuilder) -> Result<(HeaderMap, Bytes), Error> {
     if status.is_success() {
         return Ok((headers, bytes));
     }
+    Err(refused(status, &headers, &bytes))
+}
+
+fn refused(status: StatusCode, headers: &HeaderMap, bytes: &Bytes) -> Error {
     // Or of some proxy, perhaps.
-    let mut error = refusal(&bytes).unwrap_or_else(|| Error::new("HTTP", format!("the server answered {status}")));
+    let mut error = refusal(bytes).unwrap_or_else(|| Error::new("HTTP", format!("the server answered {status}")));
     error.status = Some(status.as_u16());
     let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
     error.retry_after = seconds.map(Duration::from_secs);
-    Err(error)
+    error
 }

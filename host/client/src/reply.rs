@@ -17,11 +17,13 @@ pub struct Reply {
     pub tid: Option<u64>,
     /// The epoch in which it was committed.
     pub epoch: Option<u64>,
+    /// The request's id, over HTTP.
+    pub request_id: Option<String>,
 }
 
 impl Reply {
     pub(crate) fn new(bytes: Bytes, tid: Option<u64>, epoch: Option<u64>) -> Reply {
-        Reply { bytes, tid, epoch }
+        Reply { bytes, tid, epoch, request_id: None }
     }
 
     /// The result as JSON.

@@ -39,7 +39,8 @@ impl QueryView<'_> {
     /// it answers [`Response::Unknown`]; what another worker holds, by what is deployed now, is to be asked there.
     pub fn answer(&self, query: &AdminQuery) -> Response {
         match query {
-            AdminQuery::Cluster => Response::Unknown,
+            // What its process has seen, its shell says.
+            AdminQuery::Cluster | AdminQuery::Observed(_) => Response::Unknown,
             AdminQuery::Workers => Response::Workers(vec![self.status()]),
             AdminQuery::Partitions => Response::Partitions(self.stats().collect()),
             AdminQuery::Get { operator, key } => {
@@ -162,6 +163,16 @@ pub fn merge(query: &AdminQuery, answers: Vec<Response>) -> Option<Response> {
             }
             all.sort_unstable_by_key(|one| one.partition);
             Some(Response::Partitions(all))
+        }
+        AdminQuery::Observed(_) => {
+            let mut all = Vec::new();
+            for answer in answers {
+                match answer {
+                    Response::Observed(seen) => all.extend(seen),
+                    _ => return None,
+                }
+            }
+            Some(Response::Observed(all))
         }
         AdminQuery::Scan { limit, bytes, .. } => merge_entries(*limit as usize, *bytes, answers),
     }
@@ -304,6 +315,10 @@ mod tests {
         assert_eq!(merge(&AdminQuery::Partitions, answers), Some(all));
         assert_eq!(merge(&AdminQuery::Partitions, vec![Response::Unknown]), None);
         assert_eq!(merge(&AdminQuery::Cluster, vec![Response::Unknown]), Some(Response::Unknown));
+        let seen = |texts: &[&str]| Response::Observed(texts.iter().map(|text| (*text).to_owned()).collect());
+        let query = AdminQuery::Observed("what".into());
+        assert_eq!(merge(&query, vec![seen(&["a"]), seen(&["b"])]), Some(seen(&["a", "b"])));
+        assert_eq!(merge(&query, vec![seen(&["a"]), Response::Unknown]), None);
     }
 
     fn entries(keys: &[&str], more: bool, epoch: u64) -> Response {

@@ -86,3 +86,19 @@ impl Diagnostic {
         Diagnostic { generation: Some(generation), ..self }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_those_that_are_carried_are_named() {
+        let message = |carried: &[Tid]| Diagnostic::carried(carried).map(|diagnostic| diagnostic.message);
+        assert_eq!(message(&[]), None);
+        assert_eq!(message(&[Tid(7)]).as_deref(), Some("the log carries 1 transactions: 7"));
+        let many: Vec<Tid> = (0..17).map(Tid).collect();
+        assert!(message(&many[..16]).is_some_and(|message| message.ends_with("14, 15")));
+        let told = message(&many).unwrap();
+        assert!(told.starts_with("the log carries 17 transactions: 0, 1, ") && told.ends_with("15, …"), "{told}");
+    }
+}

@@ -5,15 +5,17 @@ use std::sync::Arc;
 use styx_driver::client::Failure;
 use styx_driver::wire::AdminQuery;
 use styx_protocol::abort::Code;
-use styx_protocol::catalog::{Activation, Control};
-use styx_protocol::ids::{OperatorId, RequestId};
+use styx_protocol::catalog::{Activation, Control, Digest};
+use styx_protocol::ids::{OperatorId, RequestId, Timestamp};
 use styx_protocol::origin::Origin;
 use styx_protocol::replies::Reply;
+use styx_protocol::token::{Grant, Token};
 use styx_protocol::transaction::Request;
 
 use crate::check::history::{Attempt, Kind, TrackedRequest, refused};
 use crate::environment::Environment;
 use crate::event::{Event, Message, Response};
+use crate::records::{Content, Record};
 use crate::toy::{self, Lists};
 
 /// The longest that a client waits for an answer, unless its plan has it wait longer.
@@ -43,6 +45,9 @@ pub struct Clients {
     keyed: Vec<usize>,
     next_id: u128,
     next_deployment: u64,
+    /// Records that are still to be sent, and those that were, by their places in the history.
+    to_send: u64,
+    sent: Vec<(usize, usize)>,
     /// Requests that come from records, by partition of their topic.
     records: [Vec<usize>; 2],
     answers: u64,
@@ -65,22 +70,64 @@ impl Clients {
             keyed: Vec::new(),
             next_id: 0,
             next_deployment: 0,
+            to_send: environment.plan.records.map_or(0, |records| records.count),
+            sent: Vec::new(),
             records: Default::default(),
             answers: 0,
             lists,
         };
+        if environment.plan.records.is_some() {
+            environment.after(0, Event::Produce);
+            environment.after(0, Event::ReviewGroup);
+        }
         clients.deploy(environment);
         clients
     }
 
     /// Whether no further requests will be made.
     pub fn are_spent(&self) -> bool {
-        self.left == 0
+        self.left == 0 && self.to_send == 0
     }
 
     /// Whether everybody has had the last answer.
     pub fn are_done(&self) -> bool {
-        self.slots.iter().all(|slot| slot.finished)
+        self.to_send == 0 && self.slots.iter().all(|slot| slot.finished)
+    }
+
+    /// Some client sends a record.
+    pub fn produce(&mut self, environment: &mut Environment) {
+        let Some(plan) = environment.plan.records else { return };
+        if self.to_send == 0 {
+            return;
+        }
+        self.to_send -= 1;
+        let repeats = !self.sent.is_empty() && environment.random.chance(plan.repeated);
+        let what = if environment.random.chance(plan.nonsense) {
+            let request = self.request(environment.operators, true, false, environment);
+            let of = environment.random.chance(700).then(|| self.ask(request, environment));
+            Content::Nonsense(of)
+        } else if repeats {
+            let (of, operator) = environment.random.pick(&self.sent);
+            Content::Request(of, operator)
+        } else {
+            let query = environment.random.chance(100);
+            let operators = environment.operators;
+            let request = self.request(operators, true, query, environment);
+            let operator = usize::from(environment.random.chance(500));
+            let of = self.ask(request, environment);
+            self.sent.push((of, operator));
+            Content::Request(of, operator)
+        };
+        let is_long = environment.random.chance(plan.long);
+        if environment.brokers.partitions() < plan.partitions_max && environment.random.chance(30) {
+            environment.brokers.grow();
+        }
+        let partition = environment.random.below(environment.brokers.partitions() as u64) as usize;
+        let place = environment.brokers.append(partition, Record { what, is_long });
+        let now = environment.queue.now();
+        environment.trace.event(now, [30, partition as u64, place.offset as u64], || format!("{place:?} is {what:?}"));
+        let delay = environment.random.between(plan.pause.0, plan.pause.1);
+        environment.after(delay, Event::Produce);
     }
 
     /// Replies and receipts that clients were given.
@@ -357,9 +404,17 @@ impl Clients {
 
     /// The administrator changes something.
     pub fn administer(&mut self, environment: &mut Environment) {
-        match environment.random.below(10) {
+        match environment.random.below(12) {
             0..6 => self.deploy(environment),
-            6..9 => {
+            10 => {
+                let token = token(environment.random.below(TOKENS));
+                self.control(Control::Issue(token), environment);
+            }
+            11 => {
+                let id = token(environment.random.below(TOKENS)).id;
+                self.control(Control::Revoke(id), environment);
+            }
+            6..=8 => {
                 let deployment = format!("dp_{}", environment.random.between(1, self.next_deployment));
                 self.control(Control::Activate(Activation { app: toy::APP.into(), deployment }), environment);
             }
@@ -376,6 +431,20 @@ impl Clients {
         let todo = Some((environment.history.controls.len() - 1, Kind::Control));
         self.slots.push(Slot { todo, ..Slot::default() });
         environment.queue.after(&mut environment.random, 0, Event::Wake(self.slots.len() - 1));
+    }
+}
+
+/// Tokens that there can be.
+const TOKENS: u64 = 4;
+
+fn token(number: u64) -> Token {
+    Token {
+        id: format!("tk_{number}"),
+        name: "a client".into(),
+        digest: Digest([number as u8; 32]),
+        grant: Grant::all(),
+        created: Timestamp(0),
+        expires: None,
     }
 }
 

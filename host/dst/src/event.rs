@@ -12,6 +12,8 @@ use styx_protocol::replies::Reply;
 use styx_protocol::transaction::Request;
 
 use crate::network::{Dial, Frame, Happening};
+use crate::process::Input;
+use crate::records::Call;
 use crate::store::{Deletion, Put};
 use crate::thread::Answer;
 use crate::topic;
@@ -39,6 +41,14 @@ pub enum Event {
     Put(Life, ThreadId, Put, Fate),
     /// A deletion reaches the store.
     Delete(Life, ThreadId, Deletion, Fate),
+    /// Something that a process asks for reaches the brokers of records.
+    Called(Life, ThreadId, Box<Call>, Fate),
+    /// A process is told something by them.
+    Told(Life, Box<Input>),
+    /// The group of fronts is looked at.
+    ReviewGroup,
+    /// Clients send records.
+    Produce,
     /// A message of a process reaches the topic.
     Append(Life, topic::Message),
     /// The topic's answer reaches the process.
@@ -68,6 +78,15 @@ pub enum Event {
     /// A process goes on that stood still.
     Awake(usize),
     Fault(usize),
+}
+
+/// Who waits for an answer in a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Waiter {
+    /// The client of an attempt.
+    Client(usize),
+    /// The front for records: its session, and the ticket of a request.
+    Front(u32, u64),
 }
 
 /// What becomes of something on its way to the store and back.

@@ -57,6 +57,9 @@ pub struct Figures {
     /// Runs of long transactions beside the epochs.
     #[serde(default)]
     pub long: u64,
+    /// Records of topics that have their reply.
+    #[serde(default)]
+    pub records: u64,
 }
 
 impl Figures {
@@ -89,6 +92,7 @@ impl Figures {
         add(&mut self.full_disks, other.full_disks);
         add(&mut self.refused, other.refused);
         add(&mut self.long, other.long);
+        add(&mut self.records, other.records);
         self.longest_wait = self.longest_wait.max(other.longest_wait);
         self.longest_outage_us = self.longest_outage_us.max(other.longest_outage_us);
     }

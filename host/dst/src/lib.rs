@@ -23,6 +23,7 @@ pub mod network;
 pub mod node;
 pub mod plan;
 pub mod process;
+pub mod records;
 pub mod run;
 pub mod store;
 pub mod thread;

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
-use styx_dst::campaign::Campaign;
+use styx_dst::campaign::{Campaign, simulator};
 use styx_dst::check::Failure;
 use styx_dst::explain::{Timeline, page};
 use styx_dst::minimise::{Changes, changed, minimise};
@@ -29,6 +29,10 @@ struct Options {
     /// One world only, by the seed that a failure has named
     #[arg(long)]
     world: Option<u64>,
+    /// With --world: the simulator that the failure was seen in, as it was named; to another one the same seed may mean
+    /// another world
+    #[arg(long, requires = "world", value_name = "SIMULATOR")]
+    of: Option<String>,
     /// Tell of every world; with --world, of every event
     #[arg(long)]
     verbose: bool,
@@ -93,6 +97,17 @@ fn main() -> ExitCode {
 
 /// One world again, with its history.
 fn one(seed: u64, options: &Options) -> ExitCode {
+    if let Some(of) = &options.of {
+        match simulator() {
+            Ok(this) if this == *of => {}
+            Ok(this) => {
+                return refuse(&format!(
+                    "world {seed} is of simulator {of}, and this is {this}: here it is another world"
+                ));
+            }
+            Err(error) => return refuse(&format!("{error:#}")),
+        }
+    }
     if let Some(run) = options.seed
         && !(0..WORLDS_MAX).any(|at| world_seed(run, at) == seed)
     {
@@ -208,8 +223,9 @@ fn many(options: &Options) -> ExitCode {
         world.history(&failure).iter().for_each(|line| println!("{line}"));
         tell(&world, Some(&failure), false, LINES);
         println!("broken: {}: {}", failure.check, failure.message);
+        let of = simulator().map_or_else(|_| String::new(), |simulator| format!(" --of {simulator}"));
         println!(
-            "seed {}, world {seed}: styx-dst --world {seed} --explain, or --html FILE, shows it again",
+            "seed {}, world {seed}: styx-dst --world {seed}{of} --explain, or --html FILE, shows it again",
             options.seed.unwrap_or(1)
         );
     }

@@ -4,7 +4,7 @@
 //! A smaller plan draws other numbers, and chance may have it pass. So each is tried with several streams of them.
 
 use crate::check::Failure;
-use crate::plan::{ALL_FAULTS, Plan};
+use crate::plan::{ALL_FAULTS, Plan, RecordsPlan};
 use crate::random::Random;
 use crate::run::simulate;
 use crate::world::World;
@@ -43,6 +43,14 @@ const SETTINGS: &[Setting] = &[
         name: "foreign-engine",
         get: |plan| plan.cluster.foreign_engine.into(),
         set: |plan, to| plan.cluster.foreign_engine = to > 0,
+        least: 0,
+    },
+    Setting {
+        name: "records",
+        get: |plan| plan.records.map_or(0, |records| records.count),
+        set: |plan, to| {
+            plan.records = plan.records.map(|records| RecordsPlan { count: to, ..records }).filter(|_| to > 0)
+        },
         least: 0,
     },
     setting!("loss", loss as u32, 0),

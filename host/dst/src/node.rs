@@ -214,6 +214,15 @@ impl Node {
         .map(drop)
     }
 
+    /// It is told something.
+    pub fn told(&mut self, input: Input, environment: &mut Environment) -> Checked {
+        self.with(environment, |_, around| {
+            around.own.inbox.borrow_mut().push_back(input);
+            Ok(())
+        })
+        .map(drop)
+    }
+
     /// A client's message arrives.
     pub fn hear(&mut self, attempt: usize, message: Message, environment: &mut Environment) -> Checked {
         self.with(environment, |process, around| {

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use styx_driver::coordinator::Timing;
+use styx_driver::kafka::FrontLimits;
 use styx_protocol::entity::Layout;
 use styx_protocol::ids::{EngineHash, Generation};
 use styx_protocol::machine::Config;
@@ -80,6 +81,8 @@ pub struct Plan {
     pub sync_failures: u32,
     /// The snapshots that restarts begin with.
     pub snapshotting: SnapshotPlan,
+    /// Requests that come as records, if some do.
+    pub records: Option<RecordsPlan>,
     /// On how many workers the log is replayed at the end: 1 to 4, each or not.
     pub verified: [bool; 4],
     /// Mean time between faults of each [kind](Fault); 0: never.
@@ -99,6 +102,61 @@ pub struct SnapshotPlan {
     pub store: Delay,
     /// Requests that fail or of which nobody knows, in a thousand.
     pub failures: u32,
+}
+
+/// Records of a topic that fronts take as requests.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordsPlan {
+    /// How many there are.
+    pub count: u64,
+    /// Those that are no requests, and those that ask again for what another one asks, in a thousand.
+    pub nonsense: u32,
+    pub repeated: u32,
+    /// Replies and dead letters that are longer than their topics take, in a thousand.
+    pub long: u32,
+    /// Between records.
+    pub pause: Delay,
+    /// Partitions of requests and of replies, and how many of requests there are in the end.
+    pub partitions: usize,
+    pub egress: usize,
+    pub partitions_max: usize,
+    pub limits: FrontLimits,
+    /// To the brokers, or back.
+    pub delay: Delay,
+    /// Calls that are lost on their way there or back, in a thousand.
+    pub failures: u32,
+    /// How long a front is not heard of until others serve its partitions, and how often that is looked at.
+    pub silence: u64,
+    pub review: u64,
+}
+
+impl RecordsPlan {
+    fn draw(random: &mut Random) -> Option<Self> {
+        if !random.chance(250) {
+            return None;
+        }
+        let partitions = random.between(1, 4) as usize;
+        let silence = random.pick(&[60_000, 200_000, 1_000_000]);
+        Some(RecordsPlan {
+            count: random.between(10, 150),
+            nonsense: random.pick(&[0, 30, 200]),
+            repeated: random.pick(&[0, 50, 300]),
+            long: random.pick(&[0, 0, 100]),
+            pause: random.pick(&[(0, 100), (0, 2_000), (0, 20_000)]),
+            partitions,
+            egress: random.between(1, partitions as u64) as usize,
+            partitions_max: partitions + random.pick(&[0, 0, 2]),
+            limits: FrontLimits {
+                window: random.pick(&[2, 8, 40, 4096]),
+                in_flight_max: random.pick(&[1, 10, 4096]),
+                ..FrontLimits::default()
+            },
+            delay: random.pick(&[(10, 100), (100, 3_000), (1_000, 20_000)]),
+            failures: random.pick(&[0, 10, 50]),
+            silence,
+            review: silence / 4,
+        })
+    }
 }
 
 /// Kinds of faults.
@@ -241,6 +299,7 @@ impl Plan {
         plan.mix = [10, 6, 4, 5, 2, 0, 0];
         plan.slots = plan.slots.max(12);
         plan.snapshots = 0;
+        plan.records = None;
         plan.faults[Fault::Deployment as usize] = 0;
         plan.cluster.foreign_engine = false;
         plan
@@ -339,6 +398,7 @@ impl Plan {
         if long > 0 {
             config.long_max = others.pick(&[1, 2, 8]);
         }
+        let records = RecordsPlan::draw(&mut Random::new(config.layout.seed ^ 0x5e_c0));
         let mut verified = [50, 150, 150, 150].map(|share| random.chance(share));
         verified[random.between(1, 3) as usize] = true;
         let slots: usize = random.pick(&[1, 12, 40, 80, 120, 160, 160]);
@@ -372,6 +432,7 @@ impl Plan {
             disk_reserve: random.pick(&[0, 256 << 10]),
             segment_bytes: random.pick(&[4 << 10, 64 << 10, 1 << 20]),
             sync_failures: random.pick(&[0, 0, 0, 5]),
+            records,
             verified,
             faults,
             faults_max: [4, 4, 20, 4, 20, 20, 30, 6, 10, 3, 2, 4, 6, 30],

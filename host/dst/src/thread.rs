@@ -17,6 +17,7 @@ use styx_protocol::attempt::{Operation, RemoteResponse};
 use styx_protocol::ids::Generation;
 use styx_protocol::task::RunId;
 
+use crate::records::{Call, Told};
 use crate::store::{Deletion, Put, PutAnswer};
 use crate::topic::{Message, Sender};
 
@@ -43,6 +44,8 @@ pub enum Wait {
     Fetch,
     /// The topic forgets what lies below an offset.
     Forget(i64),
+    /// Brokers are asked for something.
+    Call(Box<Call>),
     /// The process reads its state for a run of a long transaction.
     State(Option<Generation>, RunId, Operation),
 }
@@ -62,6 +65,8 @@ pub enum Answer {
     Failed,
     /// The end of [`Wait::Put`].
     Put(PutAnswer),
+    /// The brokers' answer.
+    Told(Box<Told>),
     /// What [`Wait::State`] has found.
     State(Box<RemoteResponse>),
 }

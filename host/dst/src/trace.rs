@@ -53,7 +53,7 @@ impl Kind {
             1 | 6 => Kind::Epoch,
             19 | 25 => Kind::Log,
             17 | 18 | 22 | 23 => Kind::Snapshot,
-            2 | 9 => Kind::Client,
+            2 | 9 | 27..=30 => Kind::Client,
             24 => Kind::Message,
             _ => Kind::Diagnostic,
         }
@@ -67,6 +67,11 @@ impl Trace {
     /// Nothing has happened yet. With `notes`, moments are kept.
     pub fn new(notes: bool) -> Self {
         Trace { moments: notes.then(Vec::new), ..Trace::default() }
+    }
+
+    /// Whether moments are kept.
+    pub fn is_kept(&self) -> bool {
+        self.moments.is_some()
     }
 
     /// Something happened: what it was, as numbers, and how to tell it. The node is the one that the line begins with.

@@ -122,7 +122,8 @@ impl World {
             }
             let serves = self.serves();
             self.environment.causes.look(now, serves)?;
-            let progress = (self.environment.checker.ended.len(), self.clients.answers(), self.environment.durable);
+            let answers = self.clients.answers() + self.environment.replied.count() as u64;
+            let progress = (self.environment.checker.ended.len(), answers, self.environment.durable);
             if !self.environment.calm || progress != done {
                 (last, done) = (now, progress);
             }
@@ -179,8 +180,10 @@ impl World {
     /// Whether nothing is left to be done.
     fn is_quiet(&self) -> bool {
         let checker = &self.environment.checker;
-        let is_done =
-            checker.is_between_epochs() && checker.carried().is_empty() && self.environment.durable == checker.epoch();
+        let is_done = self.environment.has_replied()
+            && checker.is_between_epochs()
+            && checker.carried().is_empty()
+            && self.environment.durable == checker.epoch();
         // What nobody waits for any more is given up some time.
         is_done
             && self
@@ -194,6 +197,7 @@ impl World {
         self.environment.figures.longest_wait = self.environment.checker.waits.longest;
         self.environment.figures.longest_outage_us = self.environment.causes.longest_us;
         self.environment.history.check(&self.environment.checker)?;
+        self.environment.replied.check(&self.environment.brokers, &self.environment.checker)?;
         // When a long transaction takes part is in the log, and who would decide it in a replay is not.
         if !self.environment.checker.is_lenient() && self.environment.plan.long() == 0 {
             self.verify()?;
@@ -324,6 +328,10 @@ impl World {
                 // A late manifest of its own is another's for all that a single process knows, which has no generations: it
                 // ends, and starts again.
                 let own = environment.plan.cluster.workers == 0 && nodes[life.node].life != life;
+                if own && environment.is_behind(put.name.as_ref()) {
+                    // Stores give a request up before newer snapshots have been written and this one's namesake deleted.
+                    return Ok(());
+                }
                 if own && put.name.as_ref().starts_with("manifests/") {
                     environment.excuse(nodes[life.node].life);
                 }
@@ -332,6 +340,20 @@ impl World {
             Event::Delete(life, thread, deletion, fate) => {
                 environment.deletion_arrives(life, thread, &deletion, fate);
             }
+            Event::Called(life, thread, call, fate) => environment.call_arrives(life, thread, *call, fate)?,
+            Event::Told(life, input) => nodes[life.node].told(*input, environment)?,
+            Event::ReviewGroup => {
+                let now = environment.queue.now();
+                let is_heard = |node: &&Node| {
+                    node.role() == Role::Gateway
+                        && node.is_up()
+                        && node.paused_until <= now
+                        && !environment.is_stalled(node.life.node)
+                };
+                let heard = nodes.iter().filter(is_heard).map(|node| node.life).collect();
+                environment.review_group(&heard);
+            }
+            Event::Produce => clients.produce(environment),
             Event::Append(life, message) => {
                 let is_gone = nodes[life.node].life != life || !nodes[life.node].is_up();
                 environment.append_arrives(life, is_gone, &message);
@@ -609,7 +631,7 @@ impl World {
             }
             let end = known.end.as_ref().map(|end| format!("ended in {} at rank {}", end.epoch, end.rank));
             let end = end.unwrap_or_else(|| "has no place".into());
-            let program = crate::toy::show(&known.request.args[2..]);
+            let program = crate::toy::show(known.request.args.get(2..).unwrap_or_default());
             lines.push(format!(
                 "{tid} from epoch {} {end}: {} {} {{ {program} }}",
                 known.epoch, known.request.function, known.request.key
@@ -689,6 +711,7 @@ fn subject(event: &Event) -> Option<Life> {
         | Event::Compiled(life, _)
         | Event::Network(life, _)
         | Event::Call(life, _)
+        | Event::Told(life, _)
         | Event::Frame(life, ..) => Some(*life),
         _ => None,
     }

@@ -96,6 +96,7 @@ fn measure(subject: &Subject, batch: Duration) -> serde_json::Value {
         compiler,
         cluster: None,
         long: None,
+        guest_memory: usize::MAX,
     })
     .expect("an engine");
     let start = Instant::now();

@@ -28,14 +28,16 @@ impl GuestUsage {
 #[derive(Debug)]
 pub(crate) struct InstanceBudget {
     number_max: usize,
+    /// How many more there may be for graphs that run in a reserve.
+    reserve: usize,
     bytes_max: usize,
     number: AtomicUsize,
     bytes: AtomicUsize,
 }
 
 impl InstanceBudget {
-    pub fn new(number_max: usize, bytes_max: usize) -> Self {
-        InstanceBudget { number_max, bytes_max, number: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
+    pub fn new(number_max: usize, reserve: usize, bytes_max: usize) -> Self {
+        InstanceBudget { number_max, reserve, bytes_max, number: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
     }
 
     /// Number of guests that are suspended.
@@ -43,17 +45,19 @@ impl InstanceBudget {
         self.number.load(Ordering::Relaxed)
     }
 
-    /// Reserves budget for guests that are to be suspended, if enough is left; `beyond` the budget always.
+    /// Reserves budget for guests that are to be suspended, if enough is left; `beyond` the budget out of the reserve, which
+    /// is there for as many graphs as the engine has instances for.
     pub fn take(self: &Arc<Self>, guests: GuestUsage, beyond: bool) -> Option<Reservation> {
-        let free = beyond || guests.number == 0;
         let take = |of: &AtomicUsize, more: usize, most: usize| {
-            let admit = |now: usize| (free || now + more <= most).then_some(now + more);
+            let admit = |now: usize| (guests.number == 0 || now + more <= most).then_some(now + more);
             of.fetch_update(Ordering::Relaxed, Ordering::Relaxed, admit).is_ok()
         };
-        if !take(&self.number, guests.number, self.number_max) {
+        let number_max = self.number_max + if beyond { self.reserve } else { 0 };
+        if !take(&self.number, guests.number, number_max) {
             return None;
         }
-        if !take(&self.bytes, guests.bytes, self.bytes_max) {
+        let bytes_max = if beyond { usize::MAX } else { self.bytes_max };
+        if !take(&self.bytes, guests.bytes, bytes_max) {
             self.number.fetch_sub(guests.number, Ordering::Relaxed);
             return None;
         }
@@ -84,7 +88,7 @@ mod tests {
 
     #[test]
     fn both_bounds_hold_and_what_is_refused_takes_nothing() {
-        let budget = Arc::new(InstanceBudget::new(3, 100));
+        let budget = Arc::new(InstanceBudget::new(3, 6, 100));
         let first = budget.take(guests(1, 60), false).expect("there is enough");
         assert!(budget.take(guests(3, 1), false).is_none(), "too many");
         assert!(budget.take(guests(1, 41), false).is_none(), "too large");
@@ -93,13 +97,15 @@ mod tests {
         assert!(budget.take(guests(1, 0), false).is_none());
         let beyond = budget.take(guests(5, 500), true).expect("beyond the budget");
         assert_eq!(budget.taken(), 8);
+        assert!(budget.take(guests(2, 0), true).is_none(), "there are no instances for so many");
+        assert_eq!(budget.taken(), 8);
         drop((first, second, beyond));
         assert_eq!((budget.taken(), budget.bytes.load(Ordering::Relaxed)), (0, 0));
     }
 
     #[test]
     fn a_task_without_instances_needs_no_budget() {
-        let budget = Arc::new(InstanceBudget::new(0, 0));
+        let budget = Arc::new(InstanceBudget::new(0, 0, 0));
         assert!(budget.take(guests(0, 0), false).is_some());
     }
 }

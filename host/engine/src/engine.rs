@@ -15,6 +15,7 @@ use crate::config::{self, Purpose};
 use crate::determinism::Determinism;
 use crate::imports;
 use crate::limits::{self, Cluster, IdleInstances, Long};
+use crate::memory::GuestMemory;
 
 /// Settings of an engine.
 #[derive(Clone, Debug)]
@@ -32,6 +33,9 @@ pub struct EngineOptions {
     pub cluster: Option<Cluster>,
     /// When a transaction is run beside the epochs; never, if absent.
     pub long: Option<Long>,
+    /// Bytes of linear memory that guests may get while they run, all together, where they can run beside the epochs. No
+    /// outcome depends on it but that of a transaction whose guests need more than half of it, and more than one may have.
+    pub guest_memory: usize,
 }
 
 /// Why a component cannot be used.
@@ -62,6 +66,8 @@ pub struct Engine {
     executors: AtomicU64,
     /// Budget of the guests that are suspended.
     suspended: Arc<InstanceBudget>,
+    /// What guests get while they run.
+    memory: Arc<GuestMemory>,
 }
 
 impl Engine {
@@ -105,6 +111,7 @@ impl Engine {
             compiler,
             cluster: None,
             long: None,
+            guest_memory: usize::MAX,
         };
         Engine::with(Purpose::Little, options)
     }
@@ -113,8 +120,11 @@ impl Engine {
         let wasmtime = wasmtime::Engine::new(&config::wasmtime_config(purpose)).map_err(artifact::plain)?;
         let artifacts = Artifacts::open(&options.cache_dir, config::hash(Determinism::Off))?;
         let suspended = options.cluster.map_or(0, |cluster| cluster.suspended);
-        let budget = InstanceBudget::new(suspended, limits::SUSPENDED_BYTES_MAX);
+        let reserve = options.cluster.map_or(0, |cluster| cluster.guests() - cluster.suspended);
+        let budget = InstanceBudget::new(suspended, reserve, limits::SUSPENDED_BYTES_MAX);
+        let memory = options.long.map_or(usize::MAX, |_| options.guest_memory);
         Ok(Arc::new(Engine {
+            memory: Arc::new(GuestMemory::new(memory)),
             wasmtime,
             idle_max: config::idle_max(purpose),
             options,
@@ -200,7 +210,12 @@ impl Engine {
         if let Some(component) = self.artifacts.load(&self.wasmtime, digest) {
             return Ok(component); // Somebody else compiled it meanwhile.
         }
-        self.artifacts.compile(&self.wasmtime, &self.options.compiler, digest, bytes)
+        // It takes seconds, in which a start or a deployment seems to stand still.
+        let kilobytes = bytes.len() >> 10;
+        tracing::info!("compiling the component {digest}, {kilobytes} KiB");
+        let compiled = self.artifacts.compile(&self.wasmtime, &self.options.compiler, digest, bytes);
+        tracing::info!("compiled the component {digest}");
+        compiled
     }
 
     /// Links a component, so that executors can use it.
@@ -225,6 +240,11 @@ impl Engine {
         self.options.long.map_or(u64::MAX, |long| long.slice)
     }
 
+    /// What guests get while they run.
+    pub(crate) fn guest_memory(&self) -> &Arc<GuestMemory> {
+        &self.memory
+    }
+
     /// Idle instances that an executor keeps.
     pub(crate) fn idle_max(&self) -> IdleInstances {
         self.idle_max
@@ -235,7 +255,7 @@ impl Engine {
         self.suspended.taken()
     }
 
-    /// Reserves budget for guests that are to be suspended, if enough is left; `beyond` the budget always.
+    /// Reserves budget for guests that are to be suspended, if enough is left; `beyond` the budget out of the reserve.
     pub(crate) fn suspend(&self, guests: GuestUsage, beyond: bool) -> Option<Reservation> {
         self.suspended.take(guests, beyond)
     }

@@ -54,7 +54,8 @@ struct Fallback {
 impl Executor {
     pub(crate) fn new(engine: Arc<Engine>, number: u64) -> Self {
         let rendezvous = Rendezvous::new();
-        let resources = ExecutorResources::new(engine.components().clone(), engine.idle_max(), rendezvous.clone());
+        let (components, memory) = (engine.components().clone(), engine.guest_memory().clone());
+        let resources = ExecutorResources::new(number, components, engine.idle_max(), memory, rendezvous.clone());
         let resources = Some(Box::new(resources));
         Executor {
             engine,
@@ -242,8 +243,11 @@ impl styx_protocol::executor::Executor for Executor {
     fn run_long(&mut self, task: &LongTask, reader: Box<dyn Reader>) -> Execution {
         let LongTask { transaction, layout, catalog, .. } = task;
         let attempt = Attempt::begin_long(transaction.clone(), *layout, catalog.clone(), reader);
+        self.resources.as_mut().expect("no attempt is under way").patient = true;
         let (mut attempt, outcome) = self.run_alone(Box::new(attempt), InstancePolicy::Fresh);
-        self.resources.as_mut().expect("the attempt is over").pool.clear();
+        let resources = self.resources.as_mut().expect("the attempt is over");
+        resources.patient = false;
+        resources.pool.clear();
         attempt.take_execution(outcome)
     }
 }

@@ -6,6 +6,7 @@ use wasmtime_wasi::{WasiCtxView, WasiView};
 
 use crate::invocation::Context;
 use crate::limits::TABLE_ELEMENTS_MAX;
+use crate::memory::{MemoryShare, Refused};
 use crate::wasi::{Wasi, WasiData};
 
 /// Fuel left to a guest whose transaction is already decided, to end in good order (an interpreter
@@ -29,14 +30,20 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    pub fn new(memory_max: usize, wasi: Option<Box<Wasi>>) -> Self {
-        Guest { context: None, memory: Memory { max: memory_max, used: 0, denied: None }, wasi, withheld: None }
+    /// `share` of what all guests get; of its own, if none.
+    pub fn new(memory_max: usize, share: Option<MemoryShare>, wasi: Option<Box<Wasi>>) -> Self {
+        let memory = Memory { max: memory_max, used: 0, denied: None, share, starting: true };
+        Guest { context: None, memory, wasi, withheld: None }
     }
 
     /// A call begins.
     pub fn enter(&mut self, mut context: Box<Context>, memory_max: usize) {
         self.memory.max = memory_max;
         self.memory.denied = None;
+        self.memory.starting = false;
+        if let Some(share) = &mut self.memory.share {
+            share.patient = context.resources.patient;
+        }
         self.withheld = None;
         if let Some(wasi) = &mut self.wasi {
             wasi.begin(&mut context.attempt);
@@ -47,6 +54,9 @@ impl Guest {
     /// The call is over: the transaction goes back, with the fuel that was withheld from the call.
     pub fn leave(&mut self) -> (Box<Context>, u64) {
         let mut context = self.context.take().expect("imports put the transaction back");
+        if let Some(share) = &mut self.memory.share {
+            share.release();
+        }
         if let Some(wasi) = &mut self.wasi {
             wasi.drain_output(&mut context.attempt);
         }
@@ -123,6 +133,10 @@ pub(crate) struct Memory {
     pub used: usize,
     /// What growth was denied since the call began.
     pub denied: Option<Denied>,
+    /// What it has got of that which all guests share.
+    share: Option<MemoryShare>,
+    /// Its start-up code has not ended yet.
+    starting: bool,
 }
 
 /// Growth that a limit of ours denies: an instance that has served calls before may meet it sooner than a fresh one.
@@ -130,6 +144,10 @@ pub(crate) struct Memory {
 pub(crate) enum Denied {
     Memory,
     Table,
+    /// The guests of the transaction have as much as those of one may.
+    Together,
+    /// Others have what there is; no limit of its own was met.
+    Now,
 }
 
 impl wasmtime::ResourceLimiter for Memory {
@@ -142,6 +160,25 @@ impl wasmtime::ResourceLimiter for Memory {
         if used > self.max {
             self.denied = Some(Denied::Memory);
             return Ok(false);
+        }
+        if let Some(share) = &mut self.share {
+            let before = std::mem::replace(&mut self.used, used);
+            let taken = if self.starting {
+                share.start(before, used, self.max)
+            } else {
+                share.grow(desired - current, self.max)
+            };
+            if let Err(refused) = taken {
+                self.used = before;
+                match refused {
+                    Refused::Ever => self.denied = Some(Denied::Together),
+                    Refused::Now => {
+                        self.denied = Some(Denied::Now);
+                        return Err(format_err!("other guests have the memory that it needs"));
+                    }
+                }
+                return Ok(false);
+            }
         }
         self.used = used;
         Ok(true)

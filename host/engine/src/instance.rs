@@ -9,9 +9,10 @@ use wasmtime::component::TypedFunc;
 use wasmtime::{Result, Store};
 
 use crate::component::LinkedComponent;
-use crate::guest::Guest;
+use crate::guest::{Denied, Guest};
 use crate::invocation::Context;
 use crate::limits;
+use crate::memory::MemoryShare;
 use crate::outcome::{self, Bounds, Failure, FuelBound};
 use crate::wasi::Wasi;
 
@@ -35,6 +36,8 @@ pub(crate) struct Call {
     pub function: Arc<str>,
     /// Bytes of linear memory allowed.
     pub memory_max: usize,
+    /// What a new instance for it gets of the memory of all.
+    pub share: Option<MemoryShare>,
 }
 
 /// Fuel of an invocation.
@@ -61,15 +64,15 @@ impl Instance {
     ///
     /// # Errors
     /// It does not start: for the same reason in every instance of the component under the same limits.
-    pub fn start(component: &LinkedComponent, call: &Call) -> std::result::Result<Self, Abort> {
-        let mut store = new_store(component, call.memory_max);
+    pub fn start(component: &LinkedComponent, call: &mut Call) -> std::result::Result<Self, Abort> {
+        let mut store = new_store(component, call.memory_max, call.share.take());
         let instance = component.pre.instantiate(&mut store);
         Instance::started(store, instance, component, call)
     }
 
     /// As [`Instance::start`], on a fiber.
-    pub async fn start_on_fiber(component: &LinkedComponent, call: &Call) -> std::result::Result<Self, Abort> {
-        let mut store = new_store(component, call.memory_max);
+    pub async fn start_on_fiber(component: &LinkedComponent, call: &mut Call) -> std::result::Result<Self, Abort> {
+        let mut store = new_store(component, call.memory_max, call.share.take());
         let instance = component.pre.instantiate_async(&mut store).await;
         Instance::started(store, instance, component, call)
     }
@@ -165,13 +168,17 @@ impl Instance {
         let denied = self.store.data().memory.denied;
         let ended = match result {
             Ok((result,)) => Ended {
-                result: result.map_err(|failure| outcome::of_failure(failure, denied.is_some())),
+                result: result.map_err(|failure| {
+                    let key = context.attempt.frame().entity.key();
+                    outcome::of_failure(failure, denied.is_some(), &call.function, key)
+                }),
                 healthy: denied.is_none(),
                 unconfirmed: denied.is_some() || spent > fuel.limit / 2,
             },
             Err(error) => {
                 assert_pool_has_room(&error);
-                if fuel.allowed < fuel.limit && outcome::is_out_of_fuel(&error) {
+                let waits = denied == Some(Denied::Now);
+                if waits || fuel.allowed < fuel.limit && outcome::is_out_of_fuel(&error) {
                     context.attempt.postpone();
                 }
                 let limits = context.attempt.limits();
@@ -204,9 +211,9 @@ fn assert_pool_has_room(error: &wasmtime::Error) {
 }
 
 /// A Store for an instance of `component`, with fuel for its start-up code.
-pub(crate) fn new_store(component: &LinkedComponent, memory_max: usize) -> Store<Guest> {
+pub(crate) fn new_store(component: &LinkedComponent, memory_max: usize, share: Option<MemoryShare>) -> Store<Guest> {
     let wasi = component.wasi.then(|| Box::new(Wasi::new()));
-    let mut store = Store::new(component.pre.engine(), Guest::new(memory_max, wasi));
+    let mut store = Store::new(component.pre.engine(), Guest::new(memory_max, share, wasi));
     store.limiter(|guest| &mut guest.memory);
     store.set_fuel(limits::START_FUEL).expect("fuel is on");
     store

@@ -24,7 +24,9 @@ use crate::budget::GuestUsage;
 use crate::component::Components;
 use crate::instance::{Call, Ended, Instance};
 use crate::limits::{self, IdleInstances};
+use crate::memory::{GuestMemory, MemoryShare};
 use crate::pool::{InstanceSetId, Pool};
+use crate::profile::{Begun, Profile};
 use crate::rendezvous::Rendezvous;
 
 /// Instances that an attempt may use.
@@ -59,26 +61,52 @@ pub(crate) struct ExecutorResources {
     pub unconfirmed: bool,
     /// Guests under way, each in an instance.
     pub guests: GuestUsage,
+    /// Whether they may wait for memory: no epoch waits for them.
+    pub patient: bool,
+    memory: Arc<GuestMemory>,
+    /// The executor's number.
+    executor: u64,
+    /// What calls have taken, if somebody watches.
+    pub profile: Option<Box<Profile>>,
 }
 
 impl ExecutorResources {
-    pub fn new(components: Arc<Components>, idle_max: IdleInstances, rendezvous: Rendezvous<Box<Context>>) -> Self {
+    /// Of the executor with this number.
+    pub fn new(
+        executor: u64,
+        components: Arc<Components>,
+        idle_max: IdleInstances,
+        memory: Arc<GuestMemory>,
+        rendezvous: Rendezvous<Box<Context>>,
+    ) -> Self {
         ExecutorResources {
             pool: Pool::new(idle_max),
             components,
+            patient: false,
+            memory,
+            executor,
             rendezvous,
             instances: InstancePolicy::Warm,
             reused: false,
             distributed: false,
             unconfirmed: false,
             guests: GuestUsage::default(),
+            profile: None,
         }
+    }
+
+    /// What a new instance of a set gets of the memory of all.
+    fn share(&self, set: InstanceSetId) -> MemoryShare {
+        MemoryShare::new(self.memory.clone(), self.pool.app(set).clone(), self.executor, self.patient)
     }
 
     /// Resets them for the next task.
     pub fn reset(&mut self, instances: InstancePolicy, distributed: bool, guests: GuestUsage) {
         (self.instances, self.distributed, self.guests) = (instances, distributed, guests);
         (self.reused, self.unconfirmed) = (false, false);
+        if let Some(profile) = &mut self.profile {
+            profile.calls.clear();
+        }
     }
 }
 
@@ -98,20 +126,24 @@ impl Context {
 
     /// Runs the function of the attempt's frame in an instance of its component.
     fn invoke(mut self: Box<Self>) -> (Box<Self>, Result<Value, Abort>) {
-        let (prepared, idle) = match self.prepare() {
+        let (mut prepared, idle) = match self.prepare() {
             Ok(found) => found,
             Err(abort) => return (self, Err(abort)),
         };
         let started = match idle {
             Some(instance) => Ok(instance),
-            None => Instance::start(self.resources.pool.component(prepared.set), &prepared.call),
+            None => Instance::start(self.resources.pool.component(prepared.set), &mut prepared.call),
         };
         let mut instance = match started {
             Ok(instance) => instance,
-            Err(abort) => return (self, Err(abort)),
+            Err(abort) => return (self.not_started(&abort), Err(abort)),
         };
         self.enter(&instance);
+        let begun = self.begun();
         let (mut context, ended) = instance.call(self, &prepared.call);
+        if let Some(begun) = begun {
+            context.note(begun);
+        }
         let result = context.leave(&prepared, instance, ended);
         (context, result)
     }
@@ -119,20 +151,24 @@ impl Context {
     /// As [`Context::invoke`], on a fiber, so that the guest can be suspended. The host's own stack does not grow with the
     /// nesting of calls.
     async fn invoke_on_fiber(mut self: Box<Self>) -> (Box<Self>, Result<Value, Abort>) {
-        let (prepared, idle) = match self.prepare() {
+        let (mut prepared, idle) = match self.prepare() {
             Ok(found) => found,
             Err(abort) => return (self, Err(abort)),
         };
         let started = match idle {
             Some(instance) => Ok(instance),
-            None => Instance::start_on_fiber(self.resources.pool.component(prepared.set), &prepared.call).await,
+            None => Instance::start_on_fiber(self.resources.pool.component(prepared.set), &mut prepared.call).await,
         };
         let mut instance = match started {
             Ok(instance) => instance,
-            Err(abort) => return (self, Err(abort)),
+            Err(abort) => return (self.not_started(&abort), Err(abort)),
         };
         self.enter(&instance);
+        let begun = self.begun();
         let (mut context, ended) = instance.call_on_fiber(self, &prepared.call).await;
+        if let Some(begun) = begun {
+            context.note(begun);
+        }
         let result = context.leave(&prepared, instance, ended);
         (context, result)
     }
@@ -180,7 +216,30 @@ impl Context {
         } else {
             self.resources.pool.take(set)
         };
-        Ok((Prepared { set, call: Call { function, memory_max }, always_fresh }, idle))
+        let share = idle.is_none().then(|| self.resources.share(set));
+        Ok((Prepared { set, call: Call { function, memory_max, share }, always_fresh }, idle))
+    }
+
+    /// An instance did not start. If that is for want of memory, it is tried again beside the epochs.
+    fn not_started(mut self: Box<Self>, abort: &Abort) -> Box<Self> {
+        if abort.code == Code::Overloaded {
+            self.attempt.postpone();
+        }
+        self
+    }
+
+    /// When a call begins, if somebody watches.
+    #[inline]
+    fn begun(&self) -> Option<Begun> {
+        let profile = self.resources.profile.as_ref()?;
+        Some(Begun { at: (profile.clock)(), fuel: self.attempt.used().fuel })
+    }
+
+    #[cold]
+    fn note(&mut self, begun: Begun) {
+        if let Some(profile) = &mut self.resources.profile {
+            profile.note(&self.attempt, begun);
+        }
     }
 
     /// Accounts for a guest that begins.

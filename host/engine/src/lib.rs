@@ -8,7 +8,7 @@
 //! In a cluster (`tasks`) guests run on fibers, and one that needs another worker is suspended (`suspended`) while its
 //! thread goes on with the next task. A single worker has none of that.
 //!
-//! Modules depend on each other in one direction: `limits`, `config`, `budget`, `rendezvous` <- `component`, `guest`, `instance`, `pool`, `invocation` (one
+//! Modules depend on each other in one direction: `limits`, `config`, `budget`, `memory`, `rendezvous` <- `component`, `guest`, `instance`, `pool`, `invocation` (one
 //! recursive type: see there) <- `imports`, `suspended` <- `engine` <- `executor` <- `tasks`; `upload` stands on `engine`.
 //!
 //! **Nothing here** reads a clock or draws a random number, and no guest can: time and randomness
@@ -27,8 +27,10 @@ mod imports;
 mod instance;
 mod invocation;
 mod limits;
+mod memory;
 mod outcome;
 mod pool;
+mod profile;
 mod rendezvous;
 mod suspended;
 mod tasks;
@@ -41,5 +43,6 @@ pub use determinism::Determinism;
 pub use engine::{Engine, EngineOptions, LoadError};
 pub use executor::{Executor, Statistics};
 pub use limits::{CALL_DEPTH_MAX, Cluster, EXECUTION_STACK_BYTES, EXECUTORS_MAX, Long, MEMORY_BYTES_MAX};
+pub use profile::{Profile, ProfiledCall};
 pub use suspended::home;
 pub use upload::{COMPONENT_BYTES_MAX, CheckedComponent, UploadCode, UploadError};

@@ -38,6 +38,13 @@ pub(crate) const IDLE_INSTANCES_CLUSTER_TOTAL: usize = 2048;
 /// interpreter.
 pub(crate) const IDLE_BYTES_CLUSTER_TOTAL: usize = 2 << 30;
 
+/// Bytes of linear memory of the idle instances of a process that is no cluster's.
+pub(crate) const IDLE_BYTES_SINGLE_TOTAL: usize = 2 << 30;
+
+/// Bytes of linear memory that an instance may have from its start without their being counted among those of running
+/// guests: most of it is the component's image, which all its instances share.
+pub(crate) const START_BYTES_FREE: usize = 64 << 20;
+
 /// Bytes of linear memory that suspended guests may hold.
 pub(crate) const SUSPENDED_BYTES_MAX: usize = 4 << 30;
 
@@ -70,8 +77,8 @@ pub(crate) const LITTLE_IDLE_MAX: usize = 2;
 pub struct Cluster {
     /// Guests that may be suspended at once, over all executors.
     pub suspended: usize,
-    /// Workers of the cluster. Each may have one graph that runs beyond the budget, one guest calling the next, as deep
-    /// as calls may nest.
+    /// Workers of the cluster that may each have one graph that runs beyond the budget, one guest calling the next, as deep
+    /// as calls may nest. Where there are more workers and all of them do at once, graphs are tried again.
     pub workers: usize,
 }
 
@@ -133,7 +140,7 @@ impl IdleInstances {
                 number: IDLE_INSTANCES_CLUSTER_MAX.min(IDLE_INSTANCES_CLUSTER_TOTAL / executors),
                 bytes: IDLE_BYTES_CLUSTER_TOTAL / executors,
             },
-            None => IdleInstances { number: IDLE_INSTANCES_MAX, bytes: usize::MAX },
+            None => IdleInstances { number: IDLE_INSTANCES_MAX, bytes: IDLE_BYTES_SINGLE_TOTAL / executors },
         }
     }
 }

@@ -15,25 +15,40 @@ pub(crate) struct Failure {
     pub message: String,
 }
 
-/// Abort that a guest returned in good order. It speaks for itself only: most codes are the
-/// host's, and that it ran out of memory counts only if it was denied some.
-pub(crate) fn of_failure(failure: Failure, denied: bool) -> Abort {
+/// Between the code of a logic abort and the app's own code for it, both ways.
+const APP_CODE: &str = "ABORTED:";
+
+/// Abort that a guest returned in good order. `running` is the function, as `operator.function`. It speaks for itself
+/// only: most codes are the host's, and that it ran out of memory counts only if it was denied some.
+pub(crate) fn of_failure(failure: Failure, denied: bool, running: &str, key: &str) -> Abort {
     let says = |code: Code| failure.code == code.as_str();
+    let mut message = failure.message;
+    if message.is_empty() {
+        message = "the function gave no reason".into();
+    }
     let code = match () {
         () if says(Code::BadArguments) => Code::BadArguments,
         () if says(Code::LimitExceeded) && denied => Code::LimitExceeded,
+        () if says(Code::GuestException) => {
+            message = format!("{running} on {key:?}: {message}");
+            Code::GuestException
+        }
         () => Code::Aborted,
     };
-    let mut abort = Abort::new(code, failure.message);
-    if abort.message.is_empty() {
-        abort.message = "the function gave no reason".into();
+    let abort = Abort::new(code, message);
+    match failure.code.strip_prefix(APP_CODE) {
+        Some(app_code) => abort.with_app_code(app_code),
+        None => abort,
     }
-    abort
 }
 
 impl From<Abort> for Failure {
     fn from(abort: Abort) -> Self {
-        Failure { code: abort.code.as_str().to_owned(), message: abort.message }
+        let code = match abort.app_code() {
+            Some(app_code) => format!("{APP_CODE}{app_code}"),
+            None => abort.code.as_str().to_owned(),
+        };
+        Failure { code, message: abort.message }
     }
 }
 
@@ -67,6 +82,14 @@ pub(crate) fn of_trap(error: &wasmtime::Error, running: &str, bounds: Bounds) ->
                 format!("{running} needs more memory than {most} MiB (limits.memory)"),
             );
         }
+        Some(Denied::Together) => {
+            let message = format!(
+                "{running} and what calls it need more memory together than a transaction may have (--guest-memory)"
+            );
+            return Abort::new(Code::LimitExceeded, message);
+        }
+        // Nobody is told: what is stopped for it runs again, beside the epochs.
+        Some(Denied::Now) => return Abort::new(Code::Overloaded, format!("{running} waits for memory")),
         Some(Denied::Table) => {
             let message = format!("{running} needs a table of more than {TABLE_ELEMENTS_MAX} elements");
             return Abort::new(Code::LimitExceeded, message);
@@ -108,5 +131,40 @@ fn reason(trap: Trap) -> String {
         Trap::BadSignature => "call through a pointer to another type".into(),
         Trap::UnreachableCodeReached => "unreachable code (the guest panicked or aborted)".into(),
         other => other.to_string().trim_start_matches("wasm trap: ").to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_speaks_for_itself_only() {
+        let of = |code: &str, message: &str| {
+            let abort = of_failure(Failure { code: code.into(), message: message.into() }, false, "o.f", "k");
+            (abort.code, abort.message.clone(), abort.app_code().map(str::to_owned))
+        };
+        let sold_out = Some("SOLD_OUT".to_owned());
+        for (code, expected) in [
+            ("ABORTED", (Code::Aborted, "no".to_owned(), None)),
+            ("ABORTED:SOLD_OUT", (Code::Aborted, "no".to_owned(), sold_out)),
+            ("ABORTED:sold out", (Code::Aborted, "no".to_owned(), None)),
+            ("SOLD_OUT", (Code::Aborted, "no".to_owned(), None)),
+            ("OUT_OF_FUEL", (Code::Aborted, "no".to_owned(), None)),
+            ("LIMIT_EXCEEDED", (Code::Aborted, "no".to_owned(), None)),
+            ("BAD_ARGUMENTS", (Code::BadArguments, "no".to_owned(), None)),
+            ("GUEST_EXCEPTION", (Code::GuestException, "o.f on \"k\": no".to_owned(), None)),
+        ] {
+            assert_eq!(of(code, "no"), expected, "{code}");
+        }
+        assert_eq!(of("ABORTED", "").1, "the function gave no reason");
+    }
+
+    #[test]
+    fn a_caller_is_told_the_code_of_the_app() {
+        let code = |abort: Abort| Failure::from(abort).code;
+        assert_eq!(code(Abort::new(Code::Aborted, "no").with_app_code("SOLD_OUT")), "ABORTED:SOLD_OUT");
+        assert_eq!(code(Abort::new(Code::Aborted, "no")), "ABORTED");
+        assert_eq!(code(Abort::new(Code::GuestException, "no")), "GUEST_EXCEPTION");
     }
 }

@@ -107,6 +107,11 @@ impl Pool {
         &self.sets[set].as_ref().expect("a known operator's set exists").component
     }
 
+    /// The app that has the instances.
+    pub fn app(&self, InstanceSetId(set): InstanceSetId) -> &Arc<str> {
+        &self.sets[set].as_ref().expect("a known operator's set exists").app
+    }
+
     /// Takes an idle instance, the most recently used first: its pages are in the caches.
     pub fn take(&mut self, InstanceSetId(set): InstanceSetId) -> Option<Instance> {
         self.clock += 1;

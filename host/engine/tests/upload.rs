@@ -41,6 +41,7 @@ fn engine(cache: &std::path::Path) -> std::sync::Arc<Engine> {
         compiler,
         cluster: None,
         long: None,
+        guest_memory: usize::MAX,
     })
     .unwrap()
 }
@@ -276,6 +277,7 @@ fn a_missing_compiler_is_the_hosts_fault() {
         compiler,
         cluster: None,
         long: None,
+        guest_memory: usize::MAX,
     })
     .unwrap();
     let error = engine.check_upload(&Guest::body("item", &["get"], OK).bytes()).unwrap_err();

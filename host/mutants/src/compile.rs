@@ -42,6 +42,8 @@ pub struct Compiler<'a> {
     pub original: &'a Original,
     /// Everything that is written goes below it.
     pub work: &'a Path,
+    /// Keys of mutants that did not compile when this was committed: rounds that nobody need wait for.
+    pub left_out: Option<&'a Path>,
     /// Crates in the copy that are rewritten.
     pub subjects: Vec<&'a Subject>,
     /// Their mutants.
@@ -70,8 +72,11 @@ impl Compiler<'_> {
     pub fn compile(&self) -> Result<Compiled> {
         // By their keys, so that what has changed elsewhere does not have all of them tried again.
         let memory = self.work.join("left-out.json");
-        let mut known: BTreeSet<String> =
-            fs::read(&memory).ok().and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default();
+        let mut known: BTreeSet<String> = BTreeSet::new();
+        for file in self.left_out.into_iter().chain([&*memory]) {
+            let keys: Option<Vec<String>> = fs::read(file).ok().and_then(|json| serde_json::from_slice(&json).ok());
+            known.extend(keys.unwrap_or_default());
+        }
         let all: BTreeSet<u32> = self.subjects.iter().flat_map(|subject| subject.numbers()).collect();
         let mut left_out: BTreeSet<u32> =
             all.iter().copied().filter(|number| known.contains(&self.mutants[number].key)).collect();
@@ -85,7 +90,7 @@ impl Compiler<'_> {
             let (mut success, mut messages, mut errors) = self.cargo(&["check", "--workspace", "--lib", "--bins"])?;
             if success {
                 known.extend(left_out.iter().map(|number| self.mutants[number].key.clone()));
-                fs::write(&memory, serde_json::to_vec(&known)?)?;
+                fs::write(&memory, serde_json::to_vec_pretty(&known)?)?;
                 eprintln!("compiling {} mutants", all.len() - left_out.len());
                 (success, messages, errors) = self.cargo(&self.tests())?;
             }

@@ -12,6 +12,8 @@
 //! | [`copy`] | a workspace beside the real one, with rewritten crates |
 //! | [`compile`] | compiled once; what does not compile is left out |
 //! | [`process`] | a child within bounds of time and memory |
+//! | [`check`] | what can notice a mutant: a test, a run of the simulator |
+//! | [`baseline`] | how long checks take without a mutant, and what they reach |
 //! | [`suite`] | what a mutant must survive, in order |
 //! | [`hunt`] | mutants against the suite, several at a time |
 //! | [`equivalent`] | mutants that change nothing, each explained |
@@ -19,7 +21,9 @@
 //!
 //! Each uses only those above it.
 
+pub mod baseline;
 pub mod catalog;
+pub mod check;
 pub mod compile;
 pub mod copy;
 pub mod equivalent;

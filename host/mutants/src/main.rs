@@ -30,6 +30,9 @@ struct Options {
     /// Of this crate only: protocol, driver, …
     #[arg(long = "crate", value_name = "C")]
     crates: Vec<String>,
+    /// Only with the tests of the crates of these mutants, which are quick to compile
+    #[arg(long)]
+    own_tests: bool,
     /// This mutant only
     #[arg(long, value_name = "KEY")]
     only: Vec<String>,
@@ -48,6 +51,9 @@ struct Options {
     /// The simulator's largest dose
     #[arg(long, value_name = "N", default_value_t = 2_000_000)]
     transactions: u64,
+    /// Percents of them that must be noticed
+    #[arg(long, value_name = "N", default_value_t = 95)]
+    floor: u8,
 }
 
 /// Crates whose mutants are tested. Their order gives them their numbers.
@@ -93,18 +99,23 @@ fn run(options: &Options) -> Result<bool> {
         alone.lock()?;
     }
     let wanted: BTreeSet<String> = selected.iter().map(|mutant| mutant.package.clone()).collect();
-    let needed = original.needed(wanted.into_iter().chain([SIMULATOR.to_owned()]))?;
+    let simulator = (!options.own_tests).then_some(SIMULATOR);
+    let needed = original.needed(wanted.iter().cloned().chain(simulator.map(str::to_owned)))?;
+    let is_subject =
+        |package: &String| if options.own_tests { wanted.contains(package) } else { needed.contains(package) };
     // Without Kafka and S3: whatever is done with them needs servers.
     let checked = format!("--config={}", root.join("scripts/checked.toml").display());
     let profile = ["--release".to_owned(), "--no-default-features".to_owned(), checked];
+    let left_out = root.join("host/mutants/left-out.json");
     let compiler = Compiler {
         original: &original,
         work: &work,
-        subjects: catalog.subjects.iter().filter(|subject| needed.contains(&subject.package)).collect(),
+        left_out: Some(&left_out),
+        subjects: catalog.subjects.iter().filter(|subject| is_subject(&subject.package)).collect(),
         mutants: &catalog.mutants,
-        packages: needed,
-        simulator: Some(SIMULATOR),
-        also: &TOGETHER,
+        packages: needed.clone(),
+        simulator,
+        also: if options.own_tests { &[] } else { &TOGETHER },
         profile: &profile,
     };
     let mut compiled = compiler.compile()?;
@@ -119,13 +130,14 @@ fn run(options: &Options) -> Result<bool> {
         population.shuffle(&mut rand_pcg::Pcg64::seed_from_u64(options.seed));
         population.truncate(size);
     }
-    let effort = Effort { transactions: options.transactions, skipped: &SKIPPED, shortest: Duration::from_secs(20) };
-    let suite = Suite::measure(compiled, effort, &work)?;
+    let jobs = options.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let shortest = Duration::from_secs(20);
+    let effort = Effort { transactions: options.transactions, skipped: &SKIPPED, shortest, jobs };
+    let suite = Suite::measure(&compiled, effort, &work)?;
     if options.unreached {
         population.iter().filter(|mutant| !suite.reaches(mutant.number)).for_each(|mutant| println!("{}", mutant.key));
         return Ok(true);
     }
-    let jobs = options.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let report = |outcomes: &[Outcome]| -> Result<Report> {
         let report = Report { seed: options.seed, of, do_not_compile, equivalent, outcomes: outcomes.to_vec() };
         fs::write(work.join("report.json"), serde_json::to_vec_pretty(&report)?)?;
@@ -135,7 +147,7 @@ fn run(options: &Options) -> Result<bool> {
     let report = report(&outcomes)?;
     print!("{}", report.table());
     println!("{}", report.summary());
-    Ok(report.is_good())
+    Ok(report.is_good(f64::from(options.floor) / 100.0))
 }
 
 /// Mutants that are asked for.

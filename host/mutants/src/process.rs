@@ -7,6 +7,8 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 /// How a child ended.
 #[derive(Debug)]
 pub struct Ended {
@@ -18,10 +20,28 @@ pub struct Ended {
     pub elapsed: Duration,
 }
 
+impl Ended {
+    /// What noticed that something is wrong, if anything did: a test, a check of the simulator, or how it ended.
+    pub fn noticed(&self) -> Option<String> {
+        let Some(status) = self.status else { return Some("time limit".to_owned()) };
+        if status.success() {
+            return None;
+        }
+        let Some(_) = status.code() else { return Some(status.to_string()) };
+        let failures = self.output.rsplit_once("\nfailures:\n").map(|(_, names)| names.trim_start());
+        let failed = failures.and_then(|names| names.lines().next());
+        let check = || {
+            let summary: Value = self.output.lines().rev().find_map(|line| serde_json::from_str(line).ok())?;
+            Some(format!("simulator: {}", summary["check"].as_str()?))
+        };
+        Some(failed.map(|name| format!("test {name}")).or_else(check).unwrap_or_else(|| status.to_string()))
+    }
+}
+
 /// What a child may take, in KiB.
 const MEMORY: &str = "6291456";
 /// The last of its output that is of interest.
-const TAIL: usize = 64 << 10;
+const TAIL: usize = 256 << 10;
 
 /// Runs `program`, for no longer than `limit`, and keeps what it says in the file `log` meanwhile.
 ///
@@ -54,7 +74,7 @@ pub fn run(
             break None;
         }
         sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(50));
+        pause = (pause * 2).min(Duration::from_millis(10));
     };
     let elapsed = started.elapsed();
     let said = fs::read(log)?;

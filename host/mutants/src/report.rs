@@ -45,9 +45,6 @@ pub struct Report {
     pub outcomes: Vec<Outcome>,
 }
 
-/// The least part of the mutants that must be caught.
-const REQUIRED: f64 = 0.95;
-
 impl Outcome {
     /// What became of a mutant.
     pub fn new(mutant: &Mutant, fate: Fate, seconds: f64) -> Self {
@@ -66,9 +63,9 @@ impl Report {
         self.outcomes.iter().filter(|outcome| !outcome.survived()).count()
     }
 
-    /// Whether enough were caught.
-    pub fn is_good(&self) -> bool {
-        self.caught() as f64 >= self.outcomes.len() as f64 * REQUIRED
+    /// Whether enough were caught: this part of them.
+    pub fn is_good(&self, floor: f64) -> bool {
+        self.caught() as f64 >= self.outcomes.len() as f64 * floor
     }
 
     /// A line for each survivor.

@@ -214,6 +214,24 @@ bugs! {
     ManifestBeforeLog,
     /// The log is kept from the oldest snapshot on that is. Planted: it is trimmed up to the newest.
     TrimmedToNewest,
+    // The front for records of topics.
+    /// A record is one request, whatever its names stand for when it is read again. Planted: it is compared with what it
+    /// was, and refused.
+    RecordsCompared,
+    /// A front goes on where replies end. Planted: it passes over the record there.
+    FrontSkipsOne,
+    /// Records beyond the watermark that have their reply are passed over. Planted: they are answered again.
+    FrontForgetsAnswered,
+    /// A front takes the right to answer before it looks for what was answered. Planted: after.
+    FrontReadsFirst,
+    /// A front that begins waits until what others have sent is decided. Planted: it reads what is decided at the moment.
+    FrontAwaitsNobody,
+    /// A record counts as answered when its reply is committed. Planted: when it is sent.
+    FrontAssumesWritten,
+    /// What is no request any more may have been one, and have been executed. Planted: it is refused at once.
+    FrontRefusesAtOnce,
+    /// What nobody can say is asked again. Planted: once.
+    FrontAsksOnce,
     // Durability: what a process does with its log and its store.
     /// A record counts as durable after the sync that follows it. Planted: it counts when it is appended.
     AppendedNotSynced,

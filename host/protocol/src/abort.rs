@@ -38,6 +38,8 @@ pub enum Code {
     Interrupted,
     /// It, or its app, is set aside and is not executed.
     Quarantined,
+    /// The function ended by an exception that is not the app's own: a bug of the app.
+    GuestException,
 }
 
 impl Code {
@@ -60,7 +62,13 @@ impl Code {
             Code::ReplyForgotten => "REPLY_FORGOTTEN",
             Code::Interrupted => "INTERRUPTED",
             Code::Quarantined => "QUARANTINED",
+            Code::GuestException => "GUEST_EXCEPTION",
         }
+    }
+
+    /// Whether it says that the app is wrong, and its developer should know of it.
+    pub fn is_bug(self) -> bool {
+        matches!(self, Code::GuestException | Code::GuestTrap)
     }
 }
 
@@ -70,7 +78,7 @@ impl fmt::Display for Code {
     }
 }
 
-/// An end without effect. Boxed by nobody: it is two words and a byte.
+/// An end without effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 #[error("{code}: {message}")]
 pub struct Abort {
@@ -78,11 +86,26 @@ pub struct Abort {
     pub code: Code,
     /// One line for the person who called.
     pub message: String,
+    /// The app's own code for what it refused, of an [`Code::Aborted`] only. Thin: few have one, and all are moved often.
+    pub app_code: Option<Box<AppCode>>,
+}
+
+/// An app's own code for an error of its own.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct AppCode(Box<str>);
+
+impl AppCode {
+    /// Its text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 impl Abort {
     /// Longest message kept, in bytes.
     pub const MESSAGE_MAX: usize = 4096;
+    /// Longest code of an app.
+    pub const APP_CODE_MAX: usize = 64;
 
     /// An abort whose message is cut at [`Abort::MESSAGE_MAX`] and is one line, whatever a guest
     /// put into it: line breaks and control characters become a space.
@@ -99,8 +122,32 @@ impl Abort {
             let parts = message.split(breaks_line).map(str::trim).filter(|part| !part.is_empty());
             message = parts.collect::<Vec<_>>().join(" ");
         }
-        Abort { code, message }
+        Abort { code, message, app_code: None }
     }
+
+    /// Adds the app's own code; one that is none ([`is_app_code`]) is left out.
+    #[must_use]
+    pub fn with_app_code(mut self, app_code: &str) -> Self {
+        self.app_code = is_app_code(app_code).then(|| Box::new(AppCode(app_code.into())));
+        self
+    }
+
+    /// The app's own code, if there is one.
+    pub fn app_code(&self) -> Option<&str> {
+        self.app_code.as_ref().map(|code| code.as_str())
+    }
+
+    /// Its bytes in memory, but for what every abort has.
+    pub fn size(&self) -> usize {
+        self.message.len() + self.app_code().map_or(0, str::len)
+    }
+}
+
+/// Whether an app may call an error of its own so: a capital letter, then capital letters, digits and `_`.
+pub fn is_app_code(text: &str) -> bool {
+    text.len() <= Abort::APP_CODE_MAX
+        && text.starts_with(|first: char| first.is_ascii_uppercase())
+        && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
 /// Whether a character would end a line or steer a terminal.
@@ -111,6 +158,17 @@ fn breaks_line(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn codes_of_apps_are_bounded_words() {
+        let longest = "A".repeat(Abort::APP_CODE_MAX);
+        for code in ["A", "SOLD_OUT", "E2_", &longest] {
+            assert_eq!(Abort::new(Code::Aborted, "no").with_app_code(code).app_code(), Some(code));
+        }
+        for code in ["", "a", "1A", "_A", "A-B", "A B", "Ä", "A\n", &format!("{longest}A")] {
+            assert_eq!(Abort::new(Code::Aborted, "no").with_app_code(code).app_code(), None, "{code:?}");
+        }
+    }
 
     #[test]
     fn messages_are_one_bounded_line() {

@@ -254,6 +254,9 @@ impl Handle {
             self.queued.fetch_sub(1, Ordering::Relaxed);
             return waiter.answer(Answer::overloaded(id));
         }
+        if self.stats.observed.wants(id) {
+            self.stats.observed.received(id);
+        }
         self.inbox.client(ClientMessage::Request(request(waiter)));
     }
 

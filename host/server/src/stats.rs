@@ -10,6 +10,7 @@ use styx_driver::coordinator::Migrations;
 use styx_protocol::machine::{EpochSummary, Stage};
 
 use crate::autoscale_stats::Autoscaling;
+use crate::observe::Recorder;
 use crate::snapshots::SnapshotStats;
 
 /// What one epoch did and how long its phases took.
@@ -79,10 +80,14 @@ pub struct Stats {
     pub replies_forgotten_early: AtomicU64,
     /// Apps of which requests waited for an epoch when the last one ended.
     pub waiting_apps: AtomicU64,
+    /// Log lines of guests that were not shown, because their apps wrote too many.
+    pub guest_lines_left_out: AtomicU64,
     /// Messages of peers that could not be read or were for somebody else.
     pub peer_errors: AtomicU64,
     /// Snapshots taken.
     pub snapshots: Arc<SnapshotStats>,
+    /// What is kept of requests and of guests' lines.
+    pub observed: Arc<Recorder>,
     recent: Mutex<VecDeque<EpochReport>>,
     /// What is known of the autoscaler.
     pub autoscaling: Arc<Autoscaling>,
@@ -159,6 +164,11 @@ fn named<const N: usize>(counters: [(&'static str, &AtomicU64); N]) -> [(&'stati
 const RECENT_MAX: usize = 256;
 
 impl Stats {
+    /// Nothing counted yet; what is seen of requests is kept there.
+    pub fn observed_by(observed: Arc<Recorder>) -> Self {
+        Stats { observed, ..Stats::default() }
+    }
+
     /// What the coordinator of this process knows of migrations.
     pub fn migrations(&self) -> Arc<Migrations> {
         self.migrations.lock().expect("nobody panics while it is held").clone()

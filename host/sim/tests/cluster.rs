@@ -3,6 +3,7 @@
 
 mod driver;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -28,6 +29,7 @@ use styx_sim::check::oracle::Oracle;
 use styx_sim::random::Random;
 use styx_sim::replay::without_outcome;
 use styx_sim::toy::{self, Bound, Op, Place, Scan, Shape, Toy, keys};
+use styx_transcript::{Digest, did, scenario};
 
 type Outcome = Result<Value, Abort>;
 
@@ -72,6 +74,9 @@ struct Cluster {
     returned: Vec<u64>,
 }
 
+/// Worlds of which is committed what machines say.
+const DIGESTED: u64 = 50;
+
 /// Whoever waits for a migration.
 const MIGRATION: u64 = u64::MAX - 1;
 
@@ -94,7 +99,21 @@ fn config(layout: Layout, modes: Modes, suspended_max: usize) -> Config {
     }
 }
 
+thread_local! {
+    /// Of all that machines are told and do, if somebody wants to know.
+    static DIGEST: Cell<Option<Digest>> = const { Cell::new(None) };
+}
+
+fn digest(node: Node, what: &impl std::fmt::Debug) {
+    if let Some(mut digest) = DIGEST.get() {
+        digest.take(&node);
+        digest.take(what);
+        DIGEST.set(Some(digest));
+    }
+}
+
 fn trace(node: Node, input: &impl std::fmt::Debug) {
+    digest(node, input);
     if std::env::var("STYX_TRACE").is_ok() {
         let text = format!("{input:?}");
         println!("{node:?} <- {}", text.chars().take(60000).collect::<String>());
@@ -189,6 +208,7 @@ impl Cluster {
         let mut actions = Vec::new();
         self.coordinator.step(input, &mut actions);
         for action in actions {
+            digest(Node::Coordinator, &action);
             match action {
                 coordinator::Action::Append(record) => {
                     self.log.push(record.clone());
@@ -215,6 +235,7 @@ impl Cluster {
         let mut actions = Vec::new();
         self.workers[at].step(input, &mut actions);
         for action in actions {
+            digest(me, &action);
             match action {
                 worker::Action::Send { to, message } => self.post(me, to, message),
                 worker::Action::Execute(batch) => self.ready.push((at, Work::Execute(batch))),
@@ -596,6 +617,21 @@ fn where_entities_live_changes_nothing() {
 #[test]
 fn a_message_that_arrives_in_a_later_round_changes_nothing() {
     worlds(true, 3000);
+}
+
+/// What machines are told and do is the same on every machine and in every build: a change shows that one was made, and of
+/// whose worlds.
+#[test]
+fn what_machines_say_is_known() {
+    let _transcript = scenario!("cluster");
+    for (seed, late) in (0..DIGESTED).flat_map(|seed| [(seed, false), (seed, true)]) {
+        DIGEST.set(Some(Digest::default()));
+        let [committed, fell_back, rescheduled, shared, ..] = check(seed, late);
+        let digest = DIGEST.take().expect("it was there a moment ago");
+        let world = format!("world {seed}{}", if late { ", late" } else { "" });
+        let figures = format!("{committed} at once, {fell_back} in the fallback, {rescheduled} moved, {shared} shared");
+        did(&format_args!("{world}: {figures}: {digest}"));
+    }
 }
 
 /// A scan that finds more bytes than it may fails, whether one worker has all of them or each of several too many.

@@ -13,6 +13,7 @@ use styx_protocol::record::Record;
 use styx_protocol::transaction::Request;
 use styx_sim::toy;
 use styx_sim::toy::{Op, Place};
+use styx_transcript::scenario;
 
 /// The other app's first operator: the toy app has two.
 const OTHER: OperatorId = OperatorId(2);
@@ -42,6 +43,7 @@ fn next(driver: &mut Driver) -> (usize, usize) {
 
 #[test]
 fn an_app_that_floods_makes_no_other_wait() {
+    let _transcript = scenario!("fair");
     let mut driver = two_apps(config(true, true));
     (0..400).for_each(|id| ask(&mut driver, id, OperatorId(0), &[Op::Write(Place::Own)]));
     (400..420).for_each(|id| ask(&mut driver, id, OTHER, &[Op::Write(Place::Own)]));
@@ -53,6 +55,7 @@ fn an_app_that_floods_makes_no_other_wait() {
 
 #[test]
 fn an_epoch_takes_few_of_what_uses_much() {
+    let _transcript = scenario!("fair");
     let mut driver = two_apps(Config { epoch_fuel_max: 320, ..config(true, true) });
     let much = vec![Op::Read(Place::Own); 100];
     (0..60).for_each(|id| ask(&mut driver, id, OperatorId(0), &much));
@@ -65,4 +68,19 @@ fn an_epoch_takes_few_of_what_uses_much() {
         20,
         "whoever uses little is not held up: {taken:?}"
     );
+}
+
+#[test]
+fn an_app_that_fills_the_backlog_keeps_no_other_out() {
+    let mut driver = two_apps(Config { backlog_max: 64, ..config(true, true) });
+    (0..100).for_each(|id| ask(&mut driver, id, OperatorId(0), &[Op::Write(Place::Own)]));
+    let refused = |driver: &Driver| {
+        let refused = driver.replies.iter().filter(|(_, reply)| reply.outcome.is_err());
+        refused.map(|(waiter, _)| *waiter).collect::<Vec<_>>()
+    };
+    assert_eq!(refused(&driver), (64..100).collect::<Vec<_>>());
+    // Of the other one few wait: as many as one part in sixteen.
+    (100..106).for_each(|id| ask(&mut driver, id, OTHER, &[Op::Write(Place::Own)]));
+    assert_eq!(refused(&driver)[36..], [104, 105]);
+    assert_eq!(next(&mut driver).1, 4);
 }

@@ -16,6 +16,7 @@ use styx_protocol::record::Record;
 use styx_protocol::replies::Retention;
 use styx_protocol::transaction::Request;
 use styx_sim::toy::{self, Op, Place};
+use styx_transcript::scenario;
 
 /// Adds to what it finds.
 fn add() -> Vec<u8> {
@@ -55,6 +56,7 @@ fn told(driver: &Driver) -> Vec<(u64, Result<Vec<u8>, Code>)> {
 
 #[test]
 fn a_reply_waits_for_its_epoch_to_be_durable() {
+    let _transcript = scenario!("machine");
     let mut driver = driver();
     submit(&mut driver, request(1, 0, 0, &add(), false), 1);
     driver.tick();
@@ -69,6 +71,7 @@ fn a_reply_waits_for_its_epoch_to_be_durable() {
 
 #[test]
 fn a_retry_gets_the_first_answer_and_changes_nothing() {
+    let _transcript = scenario!("machine");
     let mut driver = driver();
     submit(&mut driver, request(7, 0, 0, &add(), true), 1);
     // Before the cut, while its epoch is not durable, and after.
@@ -90,6 +93,7 @@ fn a_retry_gets_the_first_answer_and_changes_nothing() {
 /// Replies are forgotten for their number; what is known of records is not.
 #[test]
 fn a_record_that_is_read_again_is_executed_once_however_much_was_forgotten_meanwhile() {
+    let _transcript = scenario!("machine");
     let record = |offset: u64, answered| {
         let origin = Some(Box::new(Origin { topic: 1, partition: 3, offset, answered }));
         Request { origin, ..request(u128::from(offset), 0, 0, &add(), true) }
@@ -134,6 +138,7 @@ fn a_record_that_is_read_again_is_executed_once_however_much_was_forgotten_meanw
 
 #[test]
 fn another_body_under_the_same_key_is_refused_before_and_after_the_end() {
+    let _transcript = scenario!("machine");
     let mut driver = driver();
     submit(&mut driver, request(7, 0, 0, &add(), true), 1);
     submit(&mut driver, request(7, 0, 1, &add(), true), 2);
@@ -144,8 +149,37 @@ fn another_body_under_the_same_key_is_refused_before_and_after_the_end() {
     assert_eq!(codes, [(2, Some(Code::IdempotencyMismatch)), (1, None), (3, Some(Code::IdempotencyMismatch))]);
 }
 
+/// Its names may stand for another operator by then, where an app was removed and deployed anew.
+#[test]
+fn a_record_that_is_read_again_is_the_same_request_though_it_is_another_one_by_now() {
+    let record = |offset, args: &[u8]| {
+        let origin = Some(Box::new(Origin { topic: 1, partition: 0, offset, answered: 0 }));
+        Request { origin, ..request(7, 0, 0, args, true) }
+    };
+    let mut driver = driver();
+    let asked = |driver: &mut Driver, request, waiter| {
+        submit(driver, request, waiter);
+        told(driver).into_iter().find(|(told, _)| *told == waiter).map(|(_, outcome)| outcome)
+    };
+    assert_eq!(asked(&mut driver, record(5, &add()), 1), None);
+    // Whether it is that one cannot be said yet.
+    assert_eq!(asked(&mut driver, record(5, &wander()), 2), Some(Err(Code::Overloaded)));
+    driver.tick();
+    assert_eq!(asked(&mut driver, record(5, &wander()), 3), None, "it has ended, and is not durable");
+    driver.step(coordinator::Input::Durable(Epoch(2)));
+    let told_of = |waiter| told(&driver).into_iter().find(|(told, _)| *told == waiter).expect("it is told").1;
+    let first = told_of(1);
+    assert!(first.is_ok());
+    assert_eq!(told_of(3), first);
+    assert_eq!(asked(&mut driver, record(5, &wander()), 4), Some(first));
+    // Another record, which was given the same id.
+    assert_eq!(asked(&mut driver, record(6, &wander()), 5), Some(Err(Code::IdempotencyMismatch)));
+    assert_eq!(driver.order.len(), 1, "it ran once");
+}
+
 #[test]
 fn other_arguments_under_the_same_key_are_the_same_request_once_parameters_were_declared_otherwise() {
+    let _transcript = scenario!("machine");
     let mut driver = driver();
     let again = |driver: &mut Driver, request, waiter| {
         submit(driver, request, waiter);
@@ -177,6 +211,7 @@ fn other_arguments_under_the_same_key_are_the_same_request_once_parameters_were_
 
 #[test]
 fn an_abort_is_remembered_like_a_result() {
+    let _transcript = scenario!("machine");
     let mut driver = driver();
     let state = driver.machine.state().hash();
     submit(&mut driver, request(7, 0, 0, &abort(), true), 1);
@@ -189,6 +224,7 @@ fn an_abort_is_remembered_like_a_result() {
 
 #[test]
 fn a_receipt_comes_when_durable_and_the_end_can_be_asked_for() {
+    let _transcript = scenario!("machine");
     let mut driver = driver();
     driver.step(ClientRequest::Await { id: RequestId(7), waiter: 1 });
     assert_eq!(driver.unknown, [1]);
@@ -204,6 +240,7 @@ fn a_receipt_comes_when_durable_and_the_end_can_be_asked_for() {
 
 #[test]
 fn a_query_sees_the_last_epoch_and_leaves_no_trace() {
+    let _transcript = scenario!("machine");
     let mut driver = driver();
     submit(&mut driver, request(1, 0, 0, &add(), false), 1);
     driver.tick();
@@ -220,6 +257,7 @@ fn a_query_sees_the_last_epoch_and_leaves_no_trace() {
 
 #[test]
 fn too_much_is_refused_at_once() {
+    let _transcript = scenario!("machine");
     let mut driver = Driver::deployed(Config { backlog_max: 2, ..config(true, true) });
     for id in 1..=3 {
         submit(&mut driver, request(u128::from(id), 0, 0, &add(), false), id);
@@ -229,6 +267,7 @@ fn too_much_is_refused_at_once() {
 
 #[test]
 fn an_epoch_is_bounded_by_count_and_by_bytes() {
+    let _transcript = scenario!("machine");
     for (config, requests, epochs) in [
         (Config { epoch_size_max: 2, ..config(true, true) }, 5, 3),
         (Config { epoch_size_max: 100, record_bytes_max: 4 << 10, ..config(true, true) }, 40, 2),
@@ -246,6 +285,7 @@ fn an_epoch_is_bounded_by_count_and_by_bytes() {
 
 #[test]
 fn replies_are_forgotten_by_age_and_count_and_bytes_alike_in_a_replay() {
+    let _transcript = scenario!("machine");
     let by_count = Retention { count: 2, ..Retention::default() };
     let by_age = Retention { age_us: 25, ..Retention::default() };
     let by_bytes = Retention { bytes: 300, ..Retention::default() };
@@ -268,6 +308,7 @@ fn replies_are_forgotten_by_age_and_count_and_bytes_alike_in_a_replay() {
 
 #[test]
 fn a_deployment_takes_effect_with_an_epoch_and_a_removed_app_takes_its_state_along() {
+    let _transcript = scenario!("machine");
     let mut driver = driver();
     submit(&mut driver, request(1, 0, 0, &add(), false), 1);
     submit(&mut driver, request(2, 1, 0, &add(), false), 2);
@@ -291,6 +332,7 @@ fn a_deployment_takes_effect_with_an_epoch_and_a_removed_app_takes_its_state_alo
 #[test]
 #[should_panic(expected = "the state before epoch 3 is not the one that the log was written on")]
 fn a_replay_that_differs_halts() {
+    let _transcript = scenario!("machine");
     let mut driver = driver();
     for id in 1..=3 {
         submit(&mut driver, request(id, 0, 0, &add(), false), id as u64);
@@ -306,6 +348,7 @@ fn a_replay_that_differs_halts() {
 
 #[test]
 fn logged_time_never_runs_backwards() {
+    let _transcript = scenario!("machine");
     let mut driver = driver();
     for now in [100, 50, 200] {
         submit(&mut driver, request(now, 0, 0, &add(), false), 1);
@@ -323,6 +366,7 @@ fn logged_time_never_runs_backwards() {
 
 #[test]
 fn bytes_that_are_no_record_are_refused_or_at_least_never_taken_for_another() {
+    let _transcript = scenario!("machine");
     let mut driver = driver();
     submit(&mut driver, request(1, 0, 0, &add(), true), 1);
     driver.tick();
@@ -341,6 +385,7 @@ fn bytes_that_are_no_record_are_refused_or_at_least_never_taken_for_another() {
 
 #[test]
 fn a_receipt_waits_for_the_epoch_that_takes_the_request_however_many_are_full_before_it() {
+    let _transcript = scenario!("machine");
     let mut driver = Driver::deployed(Config { epoch_size_max: 1, ..config(true, true) });
     driver.step(coordinator::Input::Durable(Epoch(1)));
     for id in 1..=3 {

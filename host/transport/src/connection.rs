@@ -10,6 +10,7 @@ use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio_util::codec::FramedRead;
 
+use super::addresses::Counted;
 use super::frame::{self, Frame, FrameDecoder, Header, Kind, ReadError, VERSION};
 use super::hello::{Hello, Notice};
 use super::outgoing::Outgoing;
@@ -31,6 +32,8 @@ pub(super) struct Connection {
     pub(super) writer: Writer,
     /// The other node's, which the authority has signed.
     pub(super) certificate: Option<CertificateDer<'static>>,
+    /// Among those of the address that it was dialed from.
+    pub(super) counted: Option<Counted>,
 }
 
 /// The receiving half.
@@ -60,6 +63,7 @@ impl Connection {
             reader: FramedRead::with_capacity(reader, decoder, INPUT_BYTES),
             writer: Writer { stream: writer, outgoing: Outgoing::default(), flushed: true, counters, told: 0 },
             certificate: None,
+            counted: None,
         }
     }
 

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use backon::{BackoffBuilder, ExponentialBuilder};
 use futures_util::FutureExt;
 use rustls::pki_types::CertificateDer;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::addresses::Addresses;
 use super::connection::{CLOSE_TIMEOUT, Connection, read};
 use super::frame::{Frame, Kind, ReadError};
 use super::hello::{Hello, Notice};
@@ -28,6 +29,7 @@ const QUIET: Duration = Duration::from_secs(1);
 /// Accepts connections until the network stops.
 pub(super) async fn accept(inner: Arc<Inner>, listener: TcpListener) {
     let unauthenticated = Arc::new(Semaphore::new(inner.context.options.unauthenticated_max));
+    let addresses = Addresses::new(inner.context.options.connections_per_address);
     loop {
         let accepted = tokio::select! {
             () = inner.context.stop.cancelled() => return,
@@ -44,17 +46,24 @@ pub(super) async fn accept(inner: Arc<Inner>, listener: TcpListener) {
         };
         // Small messages must not wait for each other; the cost of failing is only time.
         let _ = stream.set_nodelay(true);
-        let Ok(permit) = unauthenticated.clone().try_acquire_owned() else {
-            let words = "too many connections have not greeted yet; try again later";
+        let turn_away = |words: &str, stream| {
             let mut connection = inner.connection(stream);
             connection.refuse(&Refusal::new(Reason::TooManyConnections, words));
             // Whatever the system takes at once: nobody is waited for. Who speaks TLS takes it for a broken connection.
             let _ = connection.writer.write().now_or_never();
+        };
+        let Ok(permit) = unauthenticated.clone().try_acquire_owned() else {
+            turn_away("too many connections have not greeted yet; try again later", stream);
+            continue;
+        };
+        let Some(counted) = addresses.admit(from.ip()) else {
+            turn_away("too many connections come from your address", stream);
             continue;
         };
         let inner = inner.clone();
         inner.context.clone().spawn(async move {
             let Some(mut connection) = secure(&inner, stream, from).await else { return };
+            connection.counted = Some(counted);
             let greeted = welcome(&inner, &mut connection).await;
             drop(permit);
             match greeted {
@@ -90,8 +99,11 @@ async fn secure(inner: &Inner, stream: TcpStream, from: SocketAddr) -> Option<Co
         if first[0] != FIRST_BYTE {
             return Ok(Err(inner.connection(stream)));
         }
-        match certificates.acceptor.accept(stream).into_fallible().await {
-            Ok(stream) => Ok(Ok(stream)),
+        match certificates.acceptor.accept(tls::read_ahead(stream)).into_fallible().await {
+            Ok(mut stream) => {
+                stream.get_mut().1.set_buffer_limit(tls::WRITE_BYTES);
+                Ok(Ok(stream))
+            }
             Err((error, stream)) => {
                 inner.context.spawn(hear_out(stream));
                 Err(error)
@@ -125,7 +137,7 @@ async fn secure(inner: &Inner, stream: TcpStream, from: SocketAddr) -> Option<Co
 }
 
 /// Ends a stream so that the other side can still read why: closed with bytes unread, it would take the last words back.
-async fn hear_out(mut stream: TcpStream) {
+async fn hear_out(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
     let last_words = async {
         stream.shutdown().await?;
         let mut rest = [0; 1024];
@@ -234,11 +246,12 @@ async fn attempt(inner: &Inner, peer: &Peer, address: &str) -> Result<(), String
     let mut connection = match &inner.context.options.certificates {
         None => inner.connection(stream),
         Some(certificates) => {
-            let shaken = certificates.connector.connect(tls::server_name(peer.id), stream);
+            let shaken = certificates.connector.connect(tls::server_name(peer.id), tls::read_ahead(stream));
             let shaken = tokio::time::timeout(limit, shaken).await;
-            let stream = shaken
+            let mut stream = shaken
                 .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
                 .map_err(|error| failed(io::Error::other(format!("the TLS handshake failed: {error}"))))?;
+            stream.get_mut().1.set_buffer_limit(tls::WRITE_BYTES);
             let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first()).cloned();
             let mut connection = inner.connection(stream);
             connection.certificate = certificate.map(CertificateDer::into_owned);

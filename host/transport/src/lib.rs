@@ -12,6 +12,7 @@
 //!
 //! Nothing here knows what the messages say; heartbeats and timeouts of nodes are the protocol's.
 
+pub mod addresses;
 pub mod authority;
 mod compression;
 mod connection;
@@ -74,12 +75,17 @@ pub struct Options {
     /// A connection is given up when something waits for an acknowledgement and nothing at all has
     /// come for so long.
     pub silence_max: Duration,
+    /// Whoever connects under the id of a peer that is connected, and is another process, is refused if anything has come
+    /// from that peer since so long: it lives.
+    pub takeover_after: Duration,
     /// First pause before a peer is dialed again; it doubles, with some randomness.
     pub redial_min: Duration,
     /// Longest pause.
     pub redial_max: Duration,
     /// Most connections that have not greeted yet.
     pub unauthenticated_max: usize,
+    /// Most connections that one address has dialed.
+    pub connections_per_address: usize,
 }
 
 impl Default for Options {
@@ -93,9 +99,11 @@ impl Default for Options {
             outstanding_bytes_max: 1 << 30,
             hello_timeout: Duration::from_secs(5),
             silence_max: Duration::from_secs(10),
+            takeover_after: Duration::ZERO,
             redial_min: Duration::from_millis(20),
             redial_max: Duration::from_secs(2),
             unauthenticated_max: 256,
+            connections_per_address: 1024,
         }
     }
 }

@@ -57,6 +57,8 @@ reasons! {
     UnexpectedHello = "unexpected_hello",
     /// Another node answered than the one that was dialed, or a node greets itself.
     WrongNode = "wrong_node",
+    /// Another process that has the same id is connected, and lives.
+    NodeTaken = "node_taken",
     /// A certificate that this cluster's authority has not signed, or that is not valid now; or no TLS at all.
     BadCertificate = "bad_certificate",
     /// A node does not speak TLS, and this one speaks nothing else.

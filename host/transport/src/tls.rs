@@ -4,11 +4,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustls::client::verify_server_name;
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::ring::cipher_suite::{
+    TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256,
+};
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tokio::io::BufReader;
+use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use super::reason::{Reason, Refusal};
@@ -16,6 +22,17 @@ use super::{NodeId, NodeKind};
 
 /// First byte of a connection that begins with TLS.
 pub(super) const FIRST_BYTE: u8 = 22;
+
+/// What is encrypted before the system is asked to take it: by itself TLS hands on 64 KiB at a time.
+pub(super) const WRITE_BYTES: Option<usize> = Some(512 << 10);
+
+/// By itself TLS asks the system for one record at a time, 16 KiB.
+const READ_BYTES: usize = 128 << 10;
+
+/// A stream that is read for TLS in large pieces.
+pub(super) fn read_ahead(stream: TcpStream) -> BufReader<TcpStream> {
+    BufReader::with_capacity(READ_BYTES, stream)
+}
 
 /// A node's certificate, and the authority that it believes.
 #[derive(Clone)]
@@ -67,7 +84,9 @@ impl Certificates {
         let node = std::fs::read_to_string(&id).map_err(|error| of(&id, &error))?;
         let node = u64::from_str_radix(node.trim(), 16).map_err(|error| of(&id, &error))?;
 
-        let (roots, provider) = (Arc::new(roots), Arc::new(default_provider()));
+        // The first of them is what two nodes of one release agree on.
+        let cipher_suites = vec![TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256];
+        let (roots, provider) = (Arc::new(roots), Arc::new(CryptoProvider { cipher_suites, ..default_provider() }));
         let verifier = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone()).build();
         let verifier = verifier.map_err(|error| of(&ca, &error))?;
         let newest: &[_] = &[&rustls::version::TLS13];

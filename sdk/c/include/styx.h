@@ -202,6 +202,12 @@ void styx_call_async(const char *operator_name, const char *key, const char *fun
 
 /* Ends the transaction: code ABORTED and one line for the caller. Return right after: `return styx_abort("not enough");` */
 void styx_abort(const char *format, ...) __attribute__((format(printf, 1, 2), cold));
+/*
+ * The same with a code of the app's own, which clients get as `app_code`, so that nobody has to parse the message:
+ *     return styx_abort_as("SOLD_OUT", "not enough of %s", styx_key());
+ * A code is a capital letter, then capital letters, digits and `_`, 64 at most; another one is a bug: GUEST_EXCEPTION.
+ */
+void styx_abort_as(const char *app_code, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 /* The same for arguments that the function cannot take: code BAD_ARGUMENTS. */
 void styx_bad_arguments(const char *format, ...) __attribute__((format(printf, 1, 2), cold));
 /* Whether the transaction is doomed. */

@@ -47,7 +47,7 @@ bool styx_call_values(const char *operator_name, const char *key, const char *fu
     if (!call(operator_name, key, function, (name){to.data, to.length}, &reply)) return false;
     reader from = json_reader(reply.data, reply.length);
     if (!result || (json_read(&from, result_type, result) && json_end(&from))) return true;
-    styx_abort("result of %s.%s: %s", operator_name, function, json_problem(&from));
+    styx_fail("GUEST_EXCEPTION", styx_format("result of %s.%s: %s", operator_name, function, json_problem(&from)));
     memset(result, 0, result_type->size);
     return false;
 }

@@ -78,6 +78,25 @@ void styx_abort(const char *format, ...) {
     va_end(arguments);
 }
 
+static bool is_app_code(const char *code) {
+    size_t length = strspn(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+    return *code >= 'A' && *code <= 'Z' && length <= 64 && !code[length];
+}
+
+void styx_abort_as(const char *app_code, const char *format, ...) {
+    if (!is_app_code(app_code)) {
+        const char *rule = "begin with a capital letter, then use capital letters, digits and _, at most 64";
+        char *message = (char *)styx_format("the code \"%s\" is not allowed: %s", app_code, rule);
+        styx_fail("GUEST_EXCEPTION", styx_valid_text(message));
+        return;
+    }
+    va_list arguments;
+    va_start(arguments, format);
+    const char *message = styx_valid_text((char *)formatted(format, arguments));
+    va_end(arguments);
+    styx_fail(styx_format("ABORTED:%s", app_code), message);
+}
+
 void styx_bad_arguments(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -131,7 +150,7 @@ static void run(name function, slice key, slice arguments, writer *result) {
     found->run(values, value);
     if (styx_now.code) return;
     json_write(result, found->result, value);
-    if (result->problem) styx_fail("ABORTED", styx_format("result: %s", result->problem));
+    if (result->problem) styx_fail("GUEST_EXCEPTION", styx_format("result: %s", result->problem));
 }
 
 void styx_invoke(name function, slice key, slice arguments, host_reply *reply) {

@@ -30,7 +30,7 @@ static void put(const char *key, const void *data, size_t length) {
 static bool read(const char *key, slice text, const styx_type *type, void *value) {
     reader from = json_reader(text.data, text.length);
     if (json_read(&from, type, value) && json_end(&from)) return true;
-    styx_abort("state of \"%s\": %s", key, json_problem(&from));
+    styx_fail("GUEST_EXCEPTION", styx_format("state of \"%s\": %s", key, json_problem(&from)));
     memset(value, 0, type->size);
     return false;
 }
@@ -45,7 +45,7 @@ bool styx_get_value(const char *key, const styx_type *type, void *value) {
 void styx_put_value(const char *key, const styx_type *type, const void *value) {
     writer to = {0};
     json_write(&to, type, value);
-    if (to.problem) styx_abort("state of \"%s\": %s", key ? key : styx_key(), to.problem);
+    if (to.problem) styx_fail("GUEST_EXCEPTION", styx_format("state of \"%s\": %s", key ? key : styx_key(), to.problem));
     put(key, to.data, to.length);
 }
 

@@ -198,9 +198,26 @@ static void run(bool read_only, name operator_name, name key, name function, nam
     name copied = kept(arguments);
     styx_invoke((name){called, strlen(called)}, (slice){(char *)current.key.data, current.key.length},
                 (slice){(char *)copied.data, copied.length}, reply);
+    /* What a host hands out has a 0 behind it. */
+    reply->first.data = arena_text(reply->first.data, reply->first.length);
     innermost = current.caller;
     styx_now = caller;
-    if (reply->failed) set_doom(reply->first.data, reply->message.data);
+    if (reply->failed && !doomed) {
+        const char *code = reply->first.data, *message = reply->message.data;
+        bool mistaken = innermost && (!strcmp(code, "BAD_ARGUMENTS") || !strcmp(code, "UNKNOWN_FUNCTION") || !strcmp(code, "UNKNOWN_OPERATOR"));
+        if (mistaken) {
+            /* What a function passes to another is the app's fault, never the client's. */
+            code = "GUEST_EXCEPTION";
+            message = styx_format("%s was called wrongly: %s", called, message);
+        } else if (!strcmp(code, "GUEST_EXCEPTION")) {
+            message = styx_format("%s on \"%s\": %s", called, current.key.data, message);
+        }
+        if (!strcmp(code, "GUEST_EXCEPTION")) {
+            const char *line = styx_format("%s: %s", code, message);
+            host_log(STYX_WARN, line, strlen(line));
+        }
+        set_doom(code, message);
+    }
     for (later *next = first; next && !doomed; next = next->next) {
         host_reply dropped = {0};
         run(current.read_only, next->operator_name, next->key, next->function, next->arguments, &dropped);

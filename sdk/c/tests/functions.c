@@ -85,6 +85,20 @@ STYX_FUNCTION(thing, ill_message, void, "A message that is no UTF-8.") {
     styx_abort("%s", "a\xffz");
 }
 
+STYX_FUNCTION(thing, refuse, void, "Refuses with a code of its own.", (styx_text, code)) {
+    styx_put(bool, &(bool){true});
+    styx_abort_as(code, "no %s", styx_key());
+}
+
+STYX_FUNCTION(thing, relay_refusal, void, "Fails as whom it calls.") {
+    if (!thing_refuse_call("j", "CLOSED_2")) return;
+}
+
+STYX_FUNCTION(thing, wrong_arguments, void, "Calls with what is not taken.") {
+    styx_json result;
+    if (!styx_call("some-thing", "k", "set", "[\"x\"]", &result)) return;
+}
+
 STYX_TUPLE(identity, (styx_text, app), (styx_text, operator_name), (styx_text, key), (styx_text, request_id), (uint64_t, tid),
            (uint64_t, time), (bool, random))
 
@@ -116,8 +130,8 @@ int main(void) {
     styx_test_expect(of, "a", "add", "[1]]", "BAD_ARGUMENTS: something follows on the value");
     styx_test_expect(of, "a", "nothing", "[]", "UNKNOWN_FUNCTION: operator some-thing has no function nothing");
     styx_test_expect("thing", "a", "add", "[1]", "UNKNOWN_OPERATOR: this component has no operator \"thing\"");
-    styx_test_expect(of, "a", "unknown", "[\"some-thing\",\"x\"]", "UNKNOWN_FUNCTION: operator some-thing has no function x");
-    styx_test_expect(of, "a", "unknown", "[\"other\",\"x\"]", "UNKNOWN_OPERATOR: this component has no operator \"other\"");
+    styx_test_expect(of, "a", "unknown", "[\"some-thing\",\"x\"]", "GUEST_EXCEPTION: some-thing.x was called wrongly: operator some-thing has no function x");
+    styx_test_expect(of, "a", "unknown", "[\"other\",\"x\"]", "GUEST_EXCEPTION: other.x was called wrongly: this component has no operator \"other\"");
 
     styx_test_expect(of, "a", "move", "[\"b\",11]", "null");
     styx_test_same(styx_test_get(of, "b"), "11");
@@ -138,8 +152,8 @@ int main(void) {
     styx_test_expect(of, "", "page", "[null,\"c\",\"a\",1,true]", "{\"ba\":4}");
     styx_test_put(of, "bad", "\"text\"");
     styx_test_expect(of, "", "page", "[null,null,null,0,false]",
-                     "ABORTED: state of \"bad\": expected an integer, found a string");
-    styx_test_expect(of, "bad", "add", "[1]", "ABORTED: state of \"bad\": expected an integer, found a string");
+                     "GUEST_EXCEPTION: some-thing.page on \"\": state of \"bad\": expected an integer, found a string");
+    styx_test_expect(of, "bad", "add", "[1]", "GUEST_EXCEPTION: some-thing.add on \"bad\": state of \"bad\": expected an integer, found a string");
     styx_test_same(styx_test_get(of, "bad"), "\"text\"");
 
     styx_test_reset();
@@ -150,9 +164,22 @@ int main(void) {
     styx_test_expect(of, "k", "raw", "[\"r\"]", "null");
     styx_test_expect(of, "k", "raw", "[\"r\"]", "null");
     styx_test_same(styx_test_log(), "warn 0 0\nwarn 1 entries\nwarn 1 3\nwarn 1 entries\n");
-    styx_test_expect(of, "k", "ill", "[]", "ABORTED: result: a string is no UTF-8");
+    styx_test_expect(of, "k", "ill", "[]", "GUEST_EXCEPTION: some-thing.ill on \"k\": result: a string is no UTF-8");
     styx_test_expect(of, "k", "ill_key", "[]", "ABORTED: a key is no UTF-8");
     styx_test_expect(of, "k", "ill_message", "[]", "ABORTED: a?z");
+    styx_test_reset();
+    styx_test_expect(of, "k", "refuse", "[\"SOLD_OUT\"]", "ABORTED:SOLD_OUT: no k");
+    styx_test_same(styx_test_log(), "");
+    styx_test_expect(of, "k", "relay_refusal", "[]", "ABORTED:CLOSED_2: no j");
+    styx_test_expect(of, "k", "refuse", "[\"sold out\"]",
+                     "GUEST_EXCEPTION: some-thing.refuse on \"k\": the code \"sold out\" is not allowed: begin with a "
+                     "capital letter, then use capital letters, digits and _, at most 64");
+    styx_test_same(strncmp(styx_test_log(), "warn GUEST_EXCEPTION: some-thing.refuse on", 42) ? styx_test_log() : "so", "so");
+    styx_test_reset();
+    styx_test_expect(of, "k", "wrong_arguments", "[]",
+                     "GUEST_EXCEPTION: some-thing.set was called wrongly: argument `value`: expected an integer, found a string");
+    styx_test_same(styx_test_log(), "warn GUEST_EXCEPTION: some-thing.set was called wrongly: argument `value`: expected an integer, "
+                                    "found a string\n");
     styx_test_set_time(5);
     const char *found = styx_test_call(of, "kl", "who", "[]");
     styx_test_same(strncmp(found, "[\"test\",\"some-thing\",\"kl\",\"test-", 32) == 0 && strstr(found, ",5,true]") ? "so" : found, "so");

@@ -131,10 +131,10 @@ type run struct {
 }
 
 type frame struct {
-	operator, key string
-	readOnly      bool
-	generator     uint64
-	later         []later
+	operator, function, key string
+	readOnly                bool
+	generator               uint64
+	later                   []later
 }
 
 type later struct {
@@ -160,22 +160,35 @@ func (r *run) call(readOnly bool, operator, key, function string, arguments []by
 }
 
 func (r *run) invoke(readOnly bool, operator, key, function string, arguments []byte) ([]byte, *host.Failure) {
-	declared, known := r.app.functions[operator+"."+function]
+	qualified := operator + "." + function
+	declared, known := r.app.functions[qualified]
 	if !known {
+		failure := &host.Failure{Code: "UNKNOWN_OPERATOR", Message: fmt.Sprintf("the app has no operator %s", operator)}
 		if r.app.operators[operator] {
-			return nil, &host.Failure{Code: "UNKNOWN_FUNCTION", Message: fmt.Sprintf("operator %s has no function %s", operator, function)}
+			failure = &host.Failure{Code: "UNKNOWN_FUNCTION", Message: fmt.Sprintf("operator %s has no function %s", operator, function)}
 		}
-		return nil, &host.Failure{Code: "UNKNOWN_OPERATOR", Message: fmt.Sprintf("the app has no operator %s", operator)}
+		if len(r.frames) > 0 {
+			failure = r.bug(fmt.Sprintf("%s.%s called nobody: %s", r.top().operator, r.top().function, failure.Message))
+		}
+		return nil, failure
 	}
 	r.invocations++
 	own := &frame{
-		operator: operator, key: key, readOnly: readOnly || declared,
+		operator: operator, function: function, key: key, readOnly: readOnly || declared,
 		generator: r.app.tid*0x9e3779b97f4a7c15 ^ bits.RotateLeft64(r.invocations, 32),
 	}
 	r.frames = append(r.frames, own)
 	reply, failure := host.Invoke(operator+"."+function, key, arguments)
 	r.frames = r.frames[:len(r.frames)-1]
-	if failure != nil {
+	switch {
+	case failure == nil:
+	case r.doomed != nil:
+		return nil, failure
+	case failure.Code == "BAD_ARGUMENTS" && len(r.frames) > 0:
+		return nil, r.bug(fmt.Sprintf("%s was called with arguments that it does not take: %s", qualified, failure.Message))
+	case failure.Code == "GUEST_EXCEPTION":
+		return nil, r.bug(fmt.Sprintf("%s on %q: %s", qualified, key, failure.Message))
+	default:
 		return nil, failure
 	}
 	for _, next := range own.later {
@@ -184,6 +197,15 @@ func (r *run) invoke(readOnly bool, operator, key, function string, arguments []
 		}
 	}
 	return reply, nil
+}
+
+// bug is a failure that is the app's own fault, logged as a server logs it.
+func (r *run) bug(message string) *host.Failure {
+	failure := &host.Failure{Code: "GUEST_EXCEPTION", Message: message}
+	if r.doomed == nil {
+		r.app.logs = append(r.app.logs, Line{styx.Warn, failure.Code + ": " + message})
+	}
+	return failure
 }
 
 func (r *run) Get(key string) ([]byte, bool) {

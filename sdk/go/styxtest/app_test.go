@@ -3,6 +3,7 @@ package styxtest_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"styx"
@@ -57,6 +58,33 @@ var _ = styx.Register(counter, "cheat", func(ctx *styx.Context, _ styx.None) (st
 	return styx.None{}, ctx.State.Put(1)
 }, styx.ReadOnly())
 
+type closed struct{}
+
+func (closed) Error() string   { return "closed" }
+func (closed) AppCode() string { return "CLOSED_2" }
+
+type how struct{ How string }
+
+var _ = styx.Register(counter, "refuse", func(ctx *styx.Context, in how) (styx.None, error) {
+	switch in.How {
+	case "abort":
+		return styx.None{}, styx.Abort("SOLD_OUT", "no %s", ctx.Key())
+	case "typed":
+		return styx.None{}, closed{}
+	}
+	return styx.None{}, fmt.Errorf("today: %w", closed{})
+})
+
+type relay struct {
+	Operator, Function string
+	Arguments          []any
+}
+
+var _ = styx.Register(counter, "relay", func(ctx *styx.Context, in relay) (styx.None, error) {
+	_, err := styx.Call[any](ctx, in.Operator, "x", in.Function, in.Arguments...)
+	return styx.None{}, err
+})
+
 var _ = styx.Register(counter, "panic", func(ctx *styx.Context, _ styx.None) (int, error) {
 	var list []int
 	return list[ctx.Random()], nil
@@ -65,6 +93,9 @@ var _ = styx.Register(counter, "panic", func(ctx *styx.Context, _ styx.None) (in
 func code(err error) string {
 	var failure *styx.Failure
 	if errors.As(err, &failure) {
+		if failure.AppCode != "" {
+			return failure.Code + ":" + failure.AppCode + ": " + failure.Message
+		}
 		return failure.Code + ": " + failure.Message
 	}
 	return fmt.Sprint(err)
@@ -86,6 +117,12 @@ func TestTransactions(t *testing.T) {
 		{"b", "add", "[1,2]", "BAD_ARGUMENTS: too many arguments, it takes [n]"},
 		{"b", "add", "{}", "BAD_ARGUMENTS: expected an array, not an object of arguments: [n]"},
 		{"b", "sub", "[1]", "UNKNOWN_FUNCTION: operator counter has no function sub"},
+		{"b", "refuse", `["abort"]`, "ABORTED:SOLD_OUT: no b"},
+		{"b", "refuse", `["typed"]`, "ABORTED:CLOSED_2: closed"},
+		{"b", "refuse", `["wrapped"]`, "ABORTED:CLOSED_2: today: closed"},
+		{"b", "relay", `["counter","refuse",["abort"]]`, "ABORTED:SOLD_OUT: no x"},
+		{"b", "relay", `["counter","add",[]]`, "GUEST_EXCEPTION: counter.add was called with arguments that it does not take: argument `n` is missing"},
+		{"b", "relay", `["counter","sub",[]]`, "GUEST_EXCEPTION: counter.relay called nobody: operator counter has no function sub"},
 		{"b", "cheat", "[]", "READ_ONLY: counter.b is written by a read-only function"},
 		{"b", "page", `["","a","","","",0,true]`, `[{"Key":"b","Value":3},{"Key":"a","Value":2}]`},
 		{"b", "page", `["","","a","","",1,false]`, `[{"Key":"b","Value":3}]`},
@@ -109,11 +146,11 @@ func TestAPanicAbortsAndSaysWhere(t *testing.T) {
 	app := styxtest.New()
 	_, err := styxtest.Call[int](app, "counter", "a", "panic")
 	var failure *styx.Failure
-	if !errors.As(err, &failure) || failure.Code != "ABORTED" {
+	if !errors.As(err, &failure) || failure.Code != "GUEST_EXCEPTION" {
 		t.Fatal(err)
 	}
 	logs := app.Logs()
-	if last := logs[len(logs)-1]; last.Level != styx.Error || last.Message != "counter.panic: "+failure.Message {
+	if last := logs[len(logs)-1]; last.Level != styx.Warn || last.Message != "GUEST_EXCEPTION: "+failure.Message || !strings.HasPrefix(failure.Message, `counter.panic on "a": panic: runtime error: index out of range`) {
 		t.Error(last)
 	}
 	var line int

@@ -41,9 +41,9 @@ def reported(file):
             "there is no module named 'nowhere': add the package to requirements.txt or the file to the project",
         ),
         (
-            HEADER + "@a.register\ndef f(ctx, b: bytes): pass\n",
+            HEADER + "@a.register\ndef f(ctx, b: complex): pass\n",
             3,
-            "a.f: parameter 'b': bytes has no JSON form: use int, float",
+            "a.f: parameter 'b': complex has no JSON form: use int, float",
         ),
         (HEADER + "\na.register(print)\n", 4, "a.print: only plain functions can be registered"),
         (
@@ -78,6 +78,19 @@ def test_explanations():
     )
     assert _explain(bare, paths, "shop") == "componentize-py: no such world"
     assert _explain("", paths, "shop") == "componentize-py: it failed without a message"
+
+
+def test_all_hints_are_told_at_once_and_before_anything_is_packed(tmp_path, monkeypatch):
+    (tmp_path / "app.py").write_text(
+        HEADER + "@a.register\ndef f(ctx, b: complex): pass\n\n@a.register\ndef g(ctx) -> range: pass\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("styx.build._componentize_py", lambda: pytest.fail)
+    with pytest.raises(BuildError) as failed:
+        build("app", wit=tmp_path, project=tmp_path, deps=None, output=tmp_path / "x.wasm")
+    first, second = str(failed.value).splitlines()
+    assert first.startswith("app.py:3: a.f: parameter 'b': complex has no JSON form")
+    assert second.startswith("app.py:6: a.g: the result: range has no JSON form")
 
 
 def test_a_location_is_kept():

@@ -154,7 +154,7 @@ def circular():
 
 @pytest.mark.parametrize(
     "value",
-    [math.nan, math.inf, {"a": -math.inf}, {math.nan: 1}, "\ud800", object(), {1, 2}, b"x", {(1, 2): 3}, circular()],
+    [math.nan, math.inf, {"a": -math.inf}, {math.nan: 1}, "\ud800", object(), {(1, 2): 3}, circular()],
     ids=repr,
 )
 def test_to_json_refuses(value):

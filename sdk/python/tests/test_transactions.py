@@ -1,11 +1,14 @@
 """Calls, aborts and their order, on the in-memory host."""
 
 import enum
+import json
 import sys
+import traceback
 from dataclasses import dataclass
 
 import pytest
 
+import styx
 from styx import CallFailed, Context, Operator
 from styx.testing import Host, LogLine
 
@@ -26,6 +29,10 @@ class Point:
 class Unprintable(Exception):
     def __str__(self):
         raise RuntimeError("no text either")
+
+
+class Refused(styx.Abort):
+    code = "REFUSED"
 
 
 @node.register
@@ -61,6 +68,70 @@ def write_and_raise(ctx: Context, kind: str) -> None:
         "memory": MemoryError(),
         "group": ExceptionGroup("several", [ValueError("a")]),
     }[kind]
+
+
+@node.register
+def is_wrong(ctx: Context, how: str) -> None:
+    ctx.state.put("written")
+    match how:
+        case "key":
+            {}["price"]
+        case "none":
+            None.start
+        case "division":
+            1 // 0
+        case "library":
+            json.loads("nonsense")
+        case "conversion":
+            int("x")
+        case "assert":
+            assert ctx is None
+        case "exit":
+            sys.exit(3)
+        case "interrupt":
+            raise KeyboardInterrupt
+        case "again":
+            try:
+                {}["price"]
+            except KeyError:
+                raise
+        case "arity":
+            ctx.call(node, "x", write, 1, 2)
+        case "object":
+            ctx.state.put(object())
+        case "multiline":
+            raise NotImplementedError("one\ntwo")
+
+
+@node.register
+def refuse(ctx: Context, how: str) -> None:
+    ctx.state.put("written")
+    match how:
+        case "class":
+            raise Refused("no")
+        case "instance":
+            raise styx.Abort("no", code="CLOSED_2")
+        case "none":
+            raise styx.Abort("no")
+        case "silent":
+            raise Refused
+        case "nested":
+            ctx.call(node, "inner", refuse, "class")
+        case "reworded":
+            try:
+                ctx.call(node, "inner", refuse, "class")
+            except CallFailed as failed:
+                raise ValueError(f"{failed.code} {failed.app_code}: {failed}") from failed
+        case "other":
+            try:
+                ctx.call(node, "inner", refuse, "class")
+            except CallFailed as failed:
+                raise styx.Abort(str(failed), code="OTHER") from failed
+
+
+@node.register
+def calls(ctx: Context, operator: str, function: str, values: list) -> None:
+    ctx.call(operator, "inner", function, *values)
 
 
 @node.register
@@ -223,8 +294,6 @@ def test_order_of_calls(host, tree, order):
         ("key", "ABORTED", "'k'"),
         ("text", "ABORTED", "a?b\ufffdc\ufffd[31m\td\ne"),
         ("unprintable", "ABORTED", "Unprintable"),
-        ("exit", "ABORTED", "3"),
-        ("interrupt", "ABORTED", "KeyboardInterrupt"),
         ("memory", "LIMIT_EXCEEDED", "the function ran out of memory: keep less in it or raise the memory limit"),
         ("group", "ABORTED", "several (1 sub-exception)"),
     ],
@@ -236,6 +305,79 @@ def test_an_exception_aborts_everything(host, kind, code, message):
     assert host.entries("node") == {"n": 5}
 
 
+@pytest.mark.parametrize(
+    "how, says",
+    [
+        ("key", "KeyError: 'price'"),
+        ("none", "AttributeError: 'NoneType' object has no attribute 'start'"),
+        ("division", "ZeroDivisionError: "),
+        ("library", "JSONDecodeError: Expecting value: line 1 column 1 (char 0)"),
+        ("conversion", "ValueError: invalid literal for int()"),
+        ("assert", "AssertionError"),
+        ("exit", "SystemExit: 3"),
+        ("interrupt", "KeyboardInterrupt"),
+        ("again", "KeyError: 'price'"),
+        ("arity", "TypeError: node.write takes 1 argument, but 2 were given"),
+        ("object", "TypeError: a value of type object has no JSON form"),
+        ("multiline", "NotImplementedError: one\ntwo"),
+    ],
+)
+def test_a_bug_says_what_it_is_and_where(host, how, says):
+    with pytest.raises(CallFailed) as failed:
+        host.call("node", "n", "is_wrong", how)
+    message = failed.value.message
+    assert failed.value.code == "GUEST_EXCEPTION"
+    assert message.startswith(f'node.is_wrong on "n": {says}') and " in is_wrong" in message
+    line = int(message.rpartition("test_transactions.py:")[2].split()[0])
+    assert line in range(is_wrong.__code__.co_firstlineno, recurse.__code__.co_firstlineno)
+    assert host.logs == [LogLine("warn", "node", "n", f"GUEST_EXCEPTION: {message}")]
+    assert host.entries("node") == {}
+    # The traceback that a test shows leads to the app's line.
+    frames = traceback.extract_tb(failed.value.__cause__.__traceback__)
+    assert (line, "is_wrong") in [(frame.lineno, frame.name) for frame in frames]
+
+
+@pytest.mark.parametrize(
+    "how, app_code, message",
+    [
+        ("class", "REFUSED", "no"),
+        ("instance", "CLOSED_2", "no"),
+        ("none", None, "no"),
+        ("silent", "REFUSED", "Refused"),
+        ("nested", "REFUSED", "no"),
+        ("reworded", "REFUSED", "ABORTED REFUSED: no"),
+        ("other", "OTHER", "no"),
+    ],
+)
+def test_an_error_of_the_app_has_its_code(host, how, app_code, message):
+    with pytest.raises(CallFailed) as failed:
+        host.call("node", "n", "refuse", how)
+    assert (failed.value.code, failed.value.app_code, failed.value.message) == ("ABORTED", app_code, message)
+    assert host.entries("node") == {}
+
+
+@pytest.mark.parametrize("code", ["lower", "", "1A", "A-B", "A" * 65, 7])
+def test_codes_have_a_form(code):
+    with pytest.raises(styx.DefinitionError, match="begin with a capital letter"):
+        type("Wrong", (styx.Abort,), {"code": code})
+    with pytest.raises(TypeError, match="begin with a capital letter"):
+        styx.Abort("no", code=code)
+
+
+@pytest.mark.parametrize(
+    "operator, function, values, says",
+    [
+        ("node", "write", [], "node.write was called with arguments that it does not take: node.write misses the argument"),
+        ("node", "wite", [], 'node.calls called nobody: operator "node" has no function "wite"'),
+        ("nood", "write", [], 'node.calls called nobody: there is no operator "nood"'),
+    ],
+)
+def test_a_mistake_inside_is_not_the_clients(host, operator, function, values, says):
+    code, message = aborted(host, "node", "n", "calls", operator, function, values)
+    assert code == "GUEST_EXCEPTION" and message.startswith(says)
+    assert len(host.logs) == 1 and host.logs[0].level == "warn" and says in host.logs[0].message
+
+
 def test_long_messages_are_cut_between_characters(host):
     code, message = aborted(host, "node", "n", "write_and_raise", "huge")
     assert 4090 <= len(message.encode()) <= 4096
@@ -244,7 +386,8 @@ def test_long_messages_are_cut_between_characters(host):
 
 def test_endless_recursion_aborts(host):
     code, message = aborted(host, "node", "n", "recurse")
-    assert code == "ABORTED" and message.startswith("maximum recursion depth exceeded")
+    assert code == "GUEST_EXCEPTION"
+    assert message.startswith('node.recurse on "n": RecursionError: maximum recursion depth exceeded')
     assert host.entries("node") == {}
 
 
@@ -252,8 +395,8 @@ def test_a_failed_call_cannot_be_saved_but_reworded(host):
     assert aborted(host, "node", "n", "swallow", "ignore") == ("ABORTED", "no")
     assert aborted(host, "node", "n", "swallow", "reword") == ("ABORTED", "ABORTED: no, sadly")
     assert aborted(host, "node", "n", "reject") == (
-        "BAD_ARGUMENTS",
-        'node.write: value must be an integer, not "a string"',
+        "GUEST_EXCEPTION",
+        'node.write was called with arguments that it does not take: node.write: value must be an integer, not "a string"',
     )
     assert aborted(host, "node", "n", "fail_later") == ("ABORTED", "no")
     assert host.entries("node") == {}
@@ -314,7 +457,7 @@ def test_ways_to_call(host, way, expected):
     if isinstance(expected, list):
         assert host.call("node", "n", "call_with", way) == expected
     else:
-        assert aborted(host, "node", "n", "call_with", way)[1] == expected
+        assert expected in aborted(host, "node", "n", "call_with", way)[1]
 
 
 def test_dataclasses_and_enums_cross_calls(host):
@@ -364,17 +507,18 @@ def test_scan(host, options, keys):
 
 
 def test_a_negative_limit_is_refused(host):
-    assert aborted(host, "node", "n", "scan", {"limit": -1}) == (
-        "ABORTED",
-        "scan: limit must not be negative, it is -1",
-    )
+    code, message = aborted(host, "node", "n", "scan", {"limit": -1})
+    assert code == "GUEST_EXCEPTION"
+    assert 'node.scan on "n": ValueError: scan: limit must not be negative, it is -1 at ' in message
 
 
-def test_logs_count_once_the_transaction_does(host):
-    aborted(host, "node", "n", "log", True)
-    assert host.logs == []
+def test_lines_are_kept_also_of_those_that_abort(host):
+    lines = [LogLine("info", "node", "n", "sold 3 of x"), LogLine("warn", "node", "n", "100%")]
     host.call("node", "n", "log", False)
-    assert host.logs == [LogLine("info", "node", "n", "sold 3 of x"), LogLine("warn", "node", "n", "100%")]
+    assert host.logs == lines
+    aborted(host, "node", "n", "log", True)
+    assert host.logs[2:-1] == lines
+    assert host.logs[-1].level == "debug" and "node.log aborted by ValueError at" in host.logs[-1].message
 
 
 def test_what_a_context_knows(host):

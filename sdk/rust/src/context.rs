@@ -60,7 +60,7 @@ impl Context {
     ) -> Result<R> {
         let reply = self.call_raw(operator, key, function, &arguments.encode()?)?;
         serde_json::from_slice(&reply)
-            .map_err(|error| Abort::new(format_args!("result of {operator}.{function}: {error}")))
+            .map_err(|error| Abort::bug(format_args!("result of {operator}.{function}: {error}")))
     }
 
     /// [`Context::call`] with the arguments and the result as bytes (JSON, unless both sides agree otherwise).

@@ -63,7 +63,7 @@ mod state;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 
-pub use abort::{Abort, Result};
+pub use abort::{Abort, Result, WithAppCode};
 pub use arguments::Arguments;
 pub use context::{Context, Level};
 pub use describe::{FunctionDescription, Operator, OperatorDescription, ParameterDescription};
@@ -73,7 +73,7 @@ pub use styx_sdk_macros::{Schema, operator};
 
 /// What nearly every guest uses.
 pub mod prelude {
-    pub use crate::{Abort, Arguments, Context, Level, Operator, Result, Schema, bail, ensure, operator};
+    pub use crate::{Abort, Arguments, Context, Level, Operator, Result, Schema, WithAppCode, bail, ensure, operator};
     pub use serde::{Deserialize, Serialize};
 }
 

@@ -84,7 +84,7 @@ impl State {
 }
 
 fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    serde_json::from_slice(bytes).map_err(|error| Abort::new(format_args!("state of {:?}: {error}", host::key())))
+    serde_json::from_slice(bytes).map_err(|error| Abort::bug(format_args!("state of {:?}: {error}", host::key())))
 }
 
 /// A range of entities; see [`State::scan`].
@@ -129,7 +129,7 @@ impl<'a> Scan<'a> {
             .into_iter()
             .map(|(key, bytes)| match serde_json::from_slice(&bytes) {
                 Ok(value) => Ok((key, value)),
-                Err(error) => Err(Abort::new(format_args!("state of {key:?}: {error}"))),
+                Err(error) => Err(Abort::bug(format_args!("state of {key:?}: {error}"))),
             })
             .collect()
     }

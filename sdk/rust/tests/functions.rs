@@ -80,6 +80,18 @@ impl Stock {
         panic!("boom");
     }
 
+    pub fn refuse(ctx: &mut Context, how: String) -> Result<()> {
+        ctx.state.put("written")?;
+        match how.as_str() {
+            "new" => Err(Abort::new("no").with_app_code("SOLD_OUT")),
+            "parse" => how.parse::<u8>().map(drop).with_app_code("CLOSED_2"),
+            "nested" => ctx.call("stock", "inner", "refuse", ("new",)).map_err(|abort| abort.context("really")),
+            "nobody" => ctx.call("stock", "inner", "nothing", ()),
+            "wrongly" => ctx.call("stock", "inner", "refuse", ()),
+            _ => ctx.state.get::<u8>().map(drop),
+        }
+    }
+
     fn cost(item: &Item, quantity: u32) -> u64 {
         item.price * u64::from(quantity)
     }
@@ -179,6 +191,40 @@ fn an_abort_leaves_nothing_behind() {
 }
 
 #[test]
+fn refusals_have_codes_and_bugs_are_logged() {
+    let mut app = app();
+    let mut refuse = |how: &str| app.call::<()>("stock", "k", "refuse", (how,)).unwrap_err();
+    let new = refuse("new");
+    assert_eq!((new.code(), new.app_code(), new.message()), ("ABORTED", Some("SOLD_OUT"), "no"));
+    assert_eq!(format!("{:?}", refuse("parse")), "ABORTED:CLOSED_2: invalid digit found in string");
+    assert_eq!(format!("{:?}", refuse("nested")), "ABORTED:SOLD_OUT: really: no");
+    for (how, says) in [
+        ("nobody", "stock.refuse called nobody: operator stock has no function nothing"),
+        ("wrongly", "stock.refuse was called with arguments that it does not take: argument `how` is missing"),
+        (
+            "state",
+            r#"stock.refuse on "k": state of "k": invalid type: string "written", expected u8 at line 1 column 9"#,
+        ),
+    ] {
+        let mut app = App::new().with::<Stock>();
+        let bug = app.call::<()>("stock", "k", "refuse", (how,)).unwrap_err();
+        assert_eq!((bug.code(), bug.app_code(), bug.message()), ("GUEST_EXCEPTION", None, says));
+        assert_eq!(app.logs(), [(Level::Warn, format!("GUEST_EXCEPTION: {says}"))]);
+        assert_eq!(app.state_raw("stock", "k"), None);
+    }
+}
+
+#[test]
+fn codes_have_a_form() {
+    for code in ["", "a", "1A", "A-B", &"A".repeat(65)] {
+        let made = std::panic::catch_unwind(|| Abort::new("no").with_app_code(code));
+        assert!(made.is_err(), "{code:?}");
+    }
+    let bug = Abort::bad_arguments("no").with_app_code("A");
+    assert_eq!((bug.code(), bug.app_code()), ("BAD_ARGUMENTS", None));
+}
+
+#[test]
 fn arguments_are_positional_and_checked() {
     let mut app = app();
     for (function, arguments, expected) in [
@@ -256,7 +302,8 @@ fn operators_describe_themselves() {
             ("clear", false),
             ("sly", true),
             ("sly_later", true),
-            ("boom", false)
+            ("boom", false),
+            ("refuse", false)
         ]
     );
     let take = &stock.functions[1];

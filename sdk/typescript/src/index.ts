@@ -11,4 +11,4 @@ export type { Context, Log, ReadContext } from "./context.js";
 export type { Range, ReadState, State } from "./state.js";
 export type { int } from "./int.js";
 export type { Json } from "./json.js";
-export { CallFailed } from "./errors.js";
+export { Abort, CallFailed } from "./errors.js";

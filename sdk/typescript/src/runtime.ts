@@ -1,7 +1,7 @@
 /** The exports `describe` and `invoke`, for whoever provides the imports. */
 
 import { Context, Shared } from "./context.js";
-import { BAD_ARGUMENTS, DefinitionError, failureOf, Rejected, safeText, UNKNOWN_FUNCTION, type Failure } from "./errors.js";
+import { BAD_ARGUMENTS, DefinitionError, failureOf, GUEST_EXCEPTION, Rejected, safeText, UNKNOWN_FUNCTION, type Failure } from "./errors.js";
 import type { Imports } from "./imports.js";
 import { fromJson, toJson, toText } from "./json.js";
 import { entriesOf, type Entry, type Operator, type Types } from "./operator.js";
@@ -60,7 +60,8 @@ export interface Surroundings {
   imports: Imports;
   /** What promises queue. */
   jobs: Jobs;
-  fail: (failure: Failure) => unknown;
+  /** Makes what is thrown, of a failure and what was behind it. */
+  fail: (failure: Failure, cause?: unknown) => unknown;
   /** Where an error was thrown, of its stack; empty if unknown. */
   originOf: (stack: string) => string;
 }
@@ -74,15 +75,21 @@ export function makeInvoke(table: Map<string, Entry>, { imports, jobs, fail, ori
 
   function failed(entry: Entry, error: unknown): unknown {
     jobs.clear();
-    const failure = failureOf(error);
+    let stack = "";
     try {
-      const stack = error instanceof Error ? originOf(String(error.stack ?? "")) : "";
+      stack = error instanceof Error ? originOf(String(error.stack ?? "")) : "";
+    } catch {
+      // An error whose stack misbehaves.
+    }
+    const failure = failureOf(error, stack);
+    if (failure.code === GUEST_EXCEPTION) return fail(failure, error); // The host logs it.
+    try {
       const kind = error instanceof Error ? error.name : typeof error;
       imports.log("debug", `${entry.qualified} aborted by ${kind}${stack === "" ? "" : ` at ${stack}`}`);
     } catch {
       // The failure itself matters more.
     }
-    return fail(failure);
+    return fail(failure, error);
   }
 
   /** The value of a promise, which can only wait for others: there are no events. */

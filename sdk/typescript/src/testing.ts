@@ -14,7 +14,7 @@
  * transaction's, as in a component; `styx-sdk-test` knows types, so that arguments are checked, too.
  */
 
-import { ABORTED, CallFailed, READ_ONLY, UNKNOWN_FUNCTION, type Failure } from "./errors.js";
+import { ABORTED, BAD_ARGUMENTS, CallFailed, GUEST_EXCEPTION, READ_ONLY, UNKNOWN_FUNCTION, type Failure } from "./errors.js";
 import { fraction } from "./context.js";
 import type { Bound, Imports, KeyRange, Level } from "./imports.js";
 import { fromJson, refuseBytes, toJson } from "./json.js";
@@ -71,7 +71,7 @@ const START_US = 1_700_000_000_000_000;
 export class Host {
   /** What ran in the last transaction, in order: operator, key, function. */
   calls: [operator: string, key: string, name: string][] = [];
-  /** Log lines of the transactions that committed. */
+  /** Log lines of all transactions, also of those that aborted. */
   logs: LogLine[] = [];
   /** When the next transaction will have been sequenced; every transaction moves it on by a millisecond. */
   timeUs = START_US;
@@ -98,7 +98,7 @@ export class Host {
     this.invoke = makeInvoke(this.table, {
       imports: this.imports(),
       jobs: this.jobs,
-      fail: ({ code, message }: Failure) => new CallFailed(message, code),
+      fail: ({ code, message }: Failure, cause?: unknown) => new CallFailed(message, code, cause === undefined ? undefined : { cause }),
       originOf: () => "",
     });
   }
@@ -149,22 +149,25 @@ export class Host {
       this.transaction = undefined;
       this.stack.length = 0;
       this.calls = transaction.calls;
+      this.logs.push(...transaction.logs);
     }
     for (const [entity, value] of transaction.writes) {
       if (value === null) this.committed.delete(entity);
       else this.committed.set(entity, value);
     }
-    this.logs.push(...transaction.logs);
     return fromJson(result);
   }
 
   private resolve(operator: string, key: string, name: string, args: Uint8Array, isReadOnly: boolean): Call {
     const entry = this.table.get(`${operator}.${name}`);
     if (entry === undefined) {
-      if (this.operators.some((each) => each.name === operator)) {
-        throw this.dooms(UNKNOWN_FUNCTION, `operator "${operator}" has no function "${name}"`);
-      }
-      throw this.dooms("UNKNOWN_OPERATOR", `there is no operator "${operator}": give it to new Host([…])`);
+      const isKnown = this.operators.some((each) => each.name === operator);
+      const message = isKnown ? `operator "${operator}" has no function "${name}"` : `there is no operator "${operator}": give it to new Host([…])`;
+      const caller = this.stack.at(-1);
+      if (caller === undefined) throw this.dooms(isKnown ? UNKNOWN_FUNCTION : "UNKNOWN_OPERATOR", message);
+      const bug = new CallFailed(`${caller.operator}.${caller.function} called nobody: ${message}`, GUEST_EXCEPTION);
+      this.note(bug);
+      throw this.dooms(bug.code, bug.message);
     }
     if (isReadOnly && !entry.readOnly) {
       const { operator, function: name } = this.top;
@@ -189,12 +192,14 @@ export class Host {
     let result;
     try {
       result = this.invoke(`${call.operator}.${call.function}`, call.key, call.args);
-    } catch (failure) {
-      if (!(failure instanceof CallFailed)) throw failure;
+    } catch (thrown) {
+      if (!(thrown instanceof CallFailed)) throw thrown;
+      const failure = this.ownFault(thrown);
       // Whoever fails last may have said more.
       const doom = this.transaction!.doom;
       const isMore = doom === undefined || (doom.code === ABORTED && failure.code === ABORTED);
-      transaction.doom = isMore ? failure : doom;
+      const keeps = isMore && doom?.appCode !== undefined && failure.appCode === undefined;
+      transaction.doom = keeps ? new CallFailed(failure.message, doom.fullCode, { cause: failure.cause }) : isMore ? failure : doom;
       throw transaction.doom;
     } finally {
       this.stack.pop();
@@ -202,6 +207,28 @@ export class Host {
     // A function that catches a failure cannot save the transaction.
     if (transaction.doom !== undefined) throw transaction.doom;
     return result;
+  }
+
+  /** How a server tells it: what a function passes to another is never the client's fault, and bugs are logged. */
+  private ownFault(failure: CallFailed): CallFailed {
+    if (this.transaction!.doom !== undefined || failure.cause instanceof CallFailed) return failure;
+    const { operator, function: name, key } = this.top;
+    let message;
+    if (failure.code === BAD_ARGUMENTS && this.stack.length > 1) {
+      message = `${operator}.${name} was called with arguments that it does not take: ${failure.message}`;
+    } else if (failure.code === GUEST_EXCEPTION) {
+      message = `${operator}.${name} on "${key}": ${failure.message}`;
+    } else {
+      return failure;
+    }
+    const bug = new CallFailed(message, GUEST_EXCEPTION, { cause: failure.cause });
+    this.note(bug);
+    return bug;
+  }
+
+  private note({ code, message }: CallFailed): void {
+    const { operator, key } = this.top;
+    this.transaction!.logs.push({ level: "warn", operator, key, message: `${code}: ${message}` });
   }
 
   private dooms(code: string, message: string): CallFailed {

@@ -1,6 +1,6 @@
 /** Operators for the tests. */
 
-import { operator, readOnly, type Context, type int, type Json } from "styx-sdk";
+import { Abort, operator, readOnly, type Context, type int, type Json } from "styx-sdk";
 
 interface Item {
   stock: int;
@@ -26,6 +26,14 @@ export const item = operator("item", {
     (ctx as Context).state.put(0);
   }),
 });
+
+class SoldOut extends Abort {
+  override code = "SOLD_OUT";
+}
+
+interface Refuses {
+  refuses(how: string): void;
+}
 
 type Choice = "red" | "blue" | 3;
 interface Tree {
@@ -74,6 +82,25 @@ export const order = operator("order", {
   async fails(): Promise<void> {
     await null;
     throw new RangeError("after a while");
+  },
+  refuses(ctx, how: string): void {
+    ctx.state.put("written");
+    if (how === "class") throw new SoldOut("no");
+    if (how === "silent") throw new SoldOut();
+    if (how === "instance") throw new Abort("no", "CLOSED_2");
+    if (how === "none") throw new Abort("no");
+    if (how === "wrong") throw new Abort("no", "no code");
+    try {
+      ctx.call<Refuses>("order", "inner").refuses("class");
+    } catch (error) {
+      throw how === "nested" ? error : new Error(`really ${(error as Error).message}`);
+    }
+  },
+  isWrong(ctx): number {
+    return (ctx.state.get() as any).absent;
+  },
+  callsWrongly(ctx): void {
+    ctx.call<{ take(): void }>("item", "pen").take();
   },
   forgets(): void {
     void Promise.reject(new Error("nobody looked"));

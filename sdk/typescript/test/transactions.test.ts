@@ -41,19 +41,54 @@ test("a failed call cannot be saved, but explained", () => {
   const host = shop();
   assert.equal(failure(() => host.call(order, "o").careless()), "ABORTED: there is no nothing");
   assert.equal(failure(() => host.call(order, "o").telling()), "ABORTED: no order without it: there is no nothing");
-  assert.equal(failure(() => host.call(order, "o").byName("item", "nap")), 'UNKNOWN_FUNCTION: operator "item" has no function "nap"');
-  assert.match(failure(() => host.call(order, "o").byName("moon", "rise")), /^UNKNOWN_OPERATOR: there is no operator "moon"/);
+  assert.equal(failure(() => host.call(order, "o").byName("item", "nap")), 'GUEST_EXCEPTION: order.byName called nobody: operator "item" has no function "nap"');
+  assert.match(failure(() => host.call(order, "o").byName("moon", "rise")), /^GUEST_EXCEPTION: order.byName called nobody: there is no operator "moon"/);
   assert.equal(host.call(order, "o").byName("item", "insert"), null);
 });
 
 test("whatever is thrown has a message", () => {
   const host = shop();
   assert.equal(failure(() => host.call(order, "o").throws("nothing")), "ABORTED: undefined");
-  assert.equal(failure(() => host.call(order, "o").throws("empty")), "ABORTED: TypeError");
+  assert.equal(failure(() => host.call(order, "o").throws("empty")), 'GUEST_EXCEPTION: order.throws on "o": TypeError: ');
   assert.equal(failure(() => host.call(order, "o").throws("a\u0000b")), "ABORTED: a\ufffdb");
   const long = failure(() => host.call(order, "o").throws("ä".repeat(5000)));
   assert.equal(long.endsWith("ä…"), true);
   assert.equal(new TextEncoder().encode(long.slice("ABORTED: ".length)).length, 4095);
+});
+
+test("an error of the app has its code, and a bug says what it is", () => {
+  const host = shop();
+  const appCode = (how: string) => {
+    try {
+      host.call(order, "o").refuses(how);
+    } catch (error) {
+      assert.equal((error as CallFailed).code, "ABORTED");
+      return [(error as CallFailed).appCode, (error as CallFailed).message];
+    }
+    return [];
+  };
+  assert.deepEqual(appCode("class"), ["SOLD_OUT", "no"]);
+  assert.deepEqual(appCode("silent"), ["SOLD_OUT", "SoldOut"]);
+  assert.deepEqual(appCode("instance"), ["CLOSED_2", "no"]);
+  assert.deepEqual(appCode("none"), [undefined, "no"]);
+  assert.deepEqual(appCode("nested"), ["SOLD_OUT", "no"]);
+  assert.deepEqual(appCode("reworded"), ["SOLD_OUT", "really no"]);
+  host.logs = [];
+  assert.match(failure(() => host.call(order, "o").refuses("wrong")), /^GUEST_EXCEPTION: order.refuses on "o": the code "no code" of Abort is not allowed/);
+  try {
+    host.call(order, "o").isWrong();
+    assert.fail("it is wrong");
+  } catch (error) {
+    const { code, message, cause } = error as CallFailed;
+    assert.equal(code, "GUEST_EXCEPTION");
+    assert.match(message, /^order.isWrong on "o": TypeError: Cannot read properties of undefined/);
+    assert.ok(cause instanceof TypeError && /isWrong/.test(cause.stack!), "the stack leads to the app");
+    assert.deepEqual(host.logs.at(-1), { level: "warn", operator: "order", key: "o", message: `${code}: ${message}` });
+  }
+  host.logs = [];
+  const says = 'GUEST_EXCEPTION: item.take was called with arguments that it does not take: item.take misses the argument \'quantity\'';
+  assert.equal(failure(() => host.call(order, "o").callsWrongly()), says);
+  assert.deepEqual(host.logs.map(({ message }) => message), [says]);
 });
 
 test("promises that wait for each other are awaited, others are refused", () => {
@@ -61,7 +96,7 @@ test("promises that wait for each other are awaited, others are refused", () => 
   assert.equal(host.call(order, "o").slowly([1, 2, 3]), 12);
   assert.equal(host.get(order, "o"), 6);
   assert.match(failure(() => host.call(order, "o").never()), /^ABORTED: it returned a promise that never settles/);
-  assert.equal(failure(() => host.call(order, "o").fails()), "ABORTED: after a while");
+  assert.equal(failure(() => host.call(order, "o").fails()), 'GUEST_EXCEPTION: order.fails on "o": RangeError: after a while');
   assert.equal(failure(() => host.call(order, "o").forgets()), "ABORTED: nobody looked");
   assert.equal(host.call(order, "o").slowly([]), 6);
 });
@@ -107,13 +142,18 @@ test("integers are exact or refused", () => {
 
 test("what has no JSON form is refused", () => {
   const host = shop();
-  const refused = (kind: string) => failure(() => host.call(order, "o").writesWhatHasNoJson(kind));
-  assert.equal(refused("nan"), "ABORTED: NaN has no JSON form");
-  assert.equal(refused("map"), "ABORTED: a Map has no JSON form: use Object.fromEntries(…)");
-  assert.equal(refused("set"), "ABORTED: a Set has no JSON form: use Array.from(…)");
-  assert.match(refused("bytes"), /^ABORTED: an array of bytes has no JSON form/);
+  const refused = (kind: string) => {
+    const text = failure(() => host.call(order, "o").writesWhatHasNoJson(kind));
+    const says = 'GUEST_EXCEPTION: order.writesWhatHasNoJson on "o": TypeError: ';
+    assert.ok(text.startsWith(says), text);
+    return text.slice(says.length);
+  };
+  assert.equal(refused("nan"), "NaN has no JSON form");
+  assert.equal(refused("map"), "a Map has no JSON form: use Object.fromEntries(…)");
+  assert.equal(refused("set"), "a Set has no JSON form: use Array.from(…)");
+  assert.match(refused("bytes"), /^an array of bytes has no JSON form/);
   assert.match(refused("half"), /half of a surrogate pair/);
-  assert.match(refused("nothing"), /^ABORTED: state.put\(undefined\)/);
+  assert.match(refused("nothing"), /^state.put\(undefined\)/);
 });
 
 test("JSON comes back as it went", () => {

@@ -12,6 +12,8 @@ export class ApiError extends Error {
     message: string,
     readonly hint: string,
     readonly appCode?: string,
+    /** The request that ended so, if it was one. */
+    readonly requestId?: string,
   ) {
     super(message);
   }
@@ -59,7 +61,8 @@ export async function errorOf(response: Response): Promise<ApiError> {
   const text = await response.text();
   try {
     const { error } = JSON.parse(text) as { error: { code: string; message: string; hint: string; app_code?: string } };
-    return new ApiError(response.status, error.code, error.message, error.hint, error.app_code);
+    const id = response.headers.get('styx-request-id') ?? undefined;
+    return new ApiError(response.status, error.code, error.message, error.hint, error.app_code, id);
   } catch {
     return new ApiError(
       response.status,

@@ -26,12 +26,28 @@ export const useMigrations = () =>
     refetchInterval: ({ state }) => (state.data?.migrations.some(isUnderWay) ? 500 : 5000),
   });
 export const isUnderWay = ({ ended }: Schemas['MigrationView']): boolean => ended == null;
-export const useRequests = () => useGet<Schemas['RequestStats']>(['requests'], '/v1/requests', 2000);
+export type RequestKind = 'recent' | 'slow' | 'aborted';
+export const useRequests = (kind: RequestKind = 'recent', app = '') =>
+  useGet<Schemas['RequestList']>(
+    ['requests', kind, app],
+    `/v1/requests?${new URLSearchParams({ kind, limit: '100', ...(app && { app }) })}`,
+    2000,
+  );
+export const useTrace = (id: string) =>
+  useQuery<Schemas['RequestTrace'], ApiError>({
+    queryKey: ['requests', 'one', id],
+    queryFn: () => get<Schemas['RequestTrace']>(path('v1', 'requests', id, 'trace')),
+    // Until it has ended there is more to come.
+    refetchInterval: ({ state }) => (state.data && !state.data.ended_us ? 500 : false),
+    retry: false,
+  });
 export const useTraffic = () => useGet<Schemas['Traffic']>(['traffic'], '/v1/traffic', 2000);
 export const useSnapshots = () => useGet<Schemas['SnapshotList']>(['snapshots'], '/v1/snapshots', 15_000);
 export const useQuarantine = () => useGet<Schemas['QuarantineList']>(['catalog', 'quarantine'], '/v1/quarantine');
 export const useTokens = (enabled: boolean) =>
   useGet<Schemas['TokenList']>(['catalog', 'tokens'], '/v1/tokens', false, enabled);
+
+export const useAudit = () => useGet<Schemas['AuditList']>(['audit'], '/v1/audit', 5000);
 
 export type Page = Schemas['Entries'];
 

@@ -182,6 +182,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Requests that were to change something, at this process's admin port, and what they came to */
+        get: operations["audit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/batch": {
         parameters: {
             query?: never;
@@ -283,6 +300,27 @@ export interface paths {
         };
         /** Who asks, and what they may do */
         get: operations["identity"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/logs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Lines that guests wrote, as server-sent events
+         * @description `line`: one line. `missed`: how many were forgotten before they could be told. The last lines of each worker are kept, so that
+         *     whoever comes late is told those first.
+         */
+        get: operations["logs"];
         put?: never;
         post?: never;
         delete?: never;
@@ -426,8 +464,12 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How many requests wait and how many replies are remembered */
-        get: operations["requests"];
+        /**
+         * Requests that were watched or aborted, and how many wait
+         * @description One in so many is watched (`--trace-sample`), and those that ask for it by the header `styx-trace: 1` or a sampled
+         *     `traceparent`.
+         */
+        get: operations["list"];
         put?: never;
         post?: never;
         delete?: never;
@@ -445,6 +487,23 @@ export interface paths {
         };
         /** What became of a send */
         get: operations["request"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/requests/{id}/trace": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How a request went: its time by phase, its executions, their call graphs and conflicts, its log lines */
+        get: operations["trace"];
         put?: never;
         post?: never;
         delete?: never;
@@ -644,6 +703,30 @@ export interface components {
             name: string;
             operators: components["schemas"]["OperatorView"][];
         };
+        /** @description A request that was to change something. */
+        AuditEntry: {
+            app?: string | null;
+            /** @description The address that it came from. */
+            from?: string | null;
+            /** @description Name of the token; `nobody` if none was shown that is known. */
+            identity: string;
+            method: string;
+            path: string;
+            /**
+             * Format: int32
+             * @description HTTP status of the answer.
+             */
+            status: number;
+            /**
+             * Format: int64
+             * @description µs since 1970.
+             */
+            time_us: number;
+        };
+        AuditList: {
+            /** @description The newest first, the last thousand since the process began. */
+            entries: components["schemas"]["AuditEntry"][];
+        };
         /** @description Requests that took longer than the bucket before, and no longer than this. */
         BucketView: {
             /** Format: int64 */
@@ -832,6 +915,7 @@ export interface components {
         };
         Error: {
             error: {
+                app_code?: string;
                 code: string;
                 hint: string;
                 message: string;
@@ -841,6 +925,30 @@ export interface components {
             code: string;
             /** Format: int64 */
             count: number;
+        };
+        /** @description Calls of one function. */
+        FunctionTraffic: {
+            /** Format: int64 */
+            aborted: number;
+            app: string;
+            buckets: components["schemas"]["BucketView"][];
+            /**
+             * Format: int64
+             * @description Calls that were refused, failed, or found no room.
+             */
+            failed: number;
+            function: string;
+            operator: string;
+            /**
+             * Format: double
+             * @description Of all together.
+             */
+            seconds: number;
+            /**
+             * Format: int64
+             * @description Calls that had an answer, a commit or a receipt.
+             */
+            succeeded: number;
         };
         FunctionView: {
             consistency: components["schemas"]["Consistency"];
@@ -908,6 +1016,34 @@ export interface components {
              * @description Fuel of all invocations of a transaction together.
              */
             transaction_fuel: number;
+        };
+        /** @description A line that a guest wrote. */
+        LogEntry: {
+            app: string;
+            function: string;
+            key: string;
+            /** @description `debug`, `info`, `warn` or `error`. */
+            level: string;
+            message: string;
+            operator: string;
+            request_id: string;
+            /**
+             * Format: int64
+             * @description Counts lines of one worker.
+             */
+            sequence: number;
+            /** Format: int64 */
+            tid: number;
+            /**
+             * Format: int64
+             * @description µs since 1970.
+             */
+            time_us: number;
+            /**
+             * Format: int32
+             * @description Where it was written, counted from 1.
+             */
+            worker: number;
         };
         Migrated: {
             /** @description True: all partitions are where they were to go. */
@@ -1193,17 +1329,80 @@ export interface components {
             app: string;
             removed: boolean;
         };
-        RequestStats: {
+        RequestList: {
             /**
              * Format: int64
              * @description Replies that are remembered.
              */
             remembered: number;
+            /** @description Of those that were watched or aborted, the newest first. */
+            requests: components["schemas"]["RequestSummary"][];
             /**
              * Format: int64
              * @description Requests that wait for their epoch.
              */
             waiting: number;
+        };
+        /** @description A request in a list. */
+        RequestSummary: {
+            app: string;
+            /**
+             * Format: int32
+             * @description How often it was executed.
+             */
+            attempts: number;
+            /** Format: int64 */
+            begun_us: number;
+            code?: string | null;
+            /**
+             * Format: int64
+             * @description From when it came to its answer.
+             */
+            duration_us?: number | null;
+            /** Format: int64 */
+            epoch?: number | null;
+            function: string;
+            key: string;
+            message?: string | null;
+            operator: string;
+            request_id: string;
+            status: string;
+            /** Format: int64 */
+            tid?: number | null;
+        };
+        /** @description A request as it went: what is known of it here, or of all workers together. */
+        RequestTrace: {
+            app: string;
+            attempts: components["schemas"]["TraceAttempt"][];
+            /**
+             * Format: int64
+             * @description When it came, µs since 1970; where nobody has noted that, when its epoch was cut.
+             */
+            begun_us: number;
+            /** @description Why it aborted. */
+            code?: string | null;
+            /**
+             * Format: int64
+             * @description When it was answered.
+             */
+            ended_us?: number | null;
+            /**
+             * Format: int64
+             * @description The epoch in which it ended.
+             */
+            epoch?: number | null;
+            function: string;
+            key: string;
+            logs: components["schemas"]["LogEntry"][];
+            message?: string | null;
+            operator: string;
+            /** @description What the time went into, in order. */
+            phases: components["schemas"]["TracePhase"][];
+            request_id: string;
+            /** @description `pending`, `committed` or `aborted`. */
+            status: string;
+            /** Format: int64 */
+            tid?: number | null;
         };
         /** @description State of a request: pending, or how it ended. An end is written by [`report`], which keeps the bytes of the result. */
         RequestView: {
@@ -1344,9 +1543,110 @@ export interface components {
             name: string;
             scopes: components["schemas"]["Scope"][];
         };
+        /** @description An entity or a range of the RW set. */
+        TraceAccess: {
+            /**
+             * Format: int64
+             * @description Bytes written.
+             */
+            bytes?: number | null;
+            deleted: boolean;
+            /** @description Of an entity; of a range, its bounds. */
+            key: string;
+            operator: string;
+            range: boolean;
+            read: boolean;
+            written: boolean;
+        };
+        /** @description One execution. */
+        TraceAttempt: {
+            accesses: components["schemas"]["TraceAccess"][];
+            /** Format: int64 */
+            begun_us: number;
+            calls: components["schemas"]["TraceCall"][];
+            code?: string | null;
+            conflicts: components["schemas"]["TraceConflict"][];
+            /** @description There was more than is kept. */
+            cut: boolean;
+            /** Format: int64 */
+            ended_us: number;
+            /** Format: int64 */
+            fuel: number;
+            /** @description `lock_free`, `fallback`, `cached`, `strict` or `long`. */
+            kind: string;
+            message?: string | null;
+            /** @description `ok`, `aborted`, `drifted`, `postponed`, or `open` while other workers are waited for. */
+            outcome: string;
+            /**
+             * Format: int32
+             * @description Where it began, counted from 1.
+             */
+            worker: number;
+        };
+        /** @description A call of the graph. */
+        TraceCall: {
+            asynchronous: boolean;
+            /**
+             * Format: int64
+             * @description When it ran, µs since 1970; absent where nobody watched.
+             */
+            begun_us?: number | null;
+            /** Format: int64 */
+            ended_us?: number | null;
+            /**
+             * Format: int64
+             * @description Fuel that it used by itself.
+             */
+            fuel?: number | null;
+            function: string;
+            /** @description Its place in the graph, in hexadecimal digits. */
+            id: string;
+            /**
+             * Format: int32
+             * @description Calls that it issued.
+             */
+            issued: number;
+            key: string;
+            operator: string;
+            /** @description Who called it; absent for the first. */
+            parent?: string | null;
+            read_only: boolean;
+            /**
+             * Format: int32
+             * @description Where it ran, counted from 1.
+             */
+            worker: number;
+        };
+        /** @description A transaction that came before this one and has touched the same. */
+        TraceConflict: {
+            /** @description What it did: `wrote` or `read`. */
+            did: string;
+            key: string;
+            operator: string;
+            request_id: string;
+            /**
+             * Format: int64
+             * @description Its TID, which is lower.
+             */
+            tid: number;
+        };
+        /** @description A part of a request's time. */
+        TracePhase: {
+            /**
+             * Format: int64
+             * @description µs since 1970.
+             */
+            begun_us: number;
+            /** Format: int64 */
+            ended_us: number;
+            /** @description `queued`, `execute`, `validate`, `fallback`, `durable` or `reply`. */
+            name: string;
+        };
         Traffic: {
             /** @description Requests that ended in an error, by its code. */
             errors: components["schemas"]["ErrorView"][];
+            /** @description Functions that were called, the first thousand that were deployed; all others are one, `other`. */
+            functions: components["schemas"]["FunctionTraffic"][];
             outcomes: components["schemas"]["OutcomeView"][];
         };
         /** @description Partitions that go from one worker to another. */
@@ -1687,6 +1987,26 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    audit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditList"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     batch: {
         parameters: {
             query?: never;
@@ -1817,6 +2137,38 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["IdentityView"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    logs: {
+        parameters: {
+            query?: {
+                app?: string;
+                /** @description A function, as `operator.function` or its name. */
+                function?: string;
+                /** @description The least level: `debug`, `info`, `warn` or `error`. */
+                level?: "debug" | "info" | "warn" | "error";
+                /** @description The id of a request. */
+                request?: string;
+                /** @description Lines from before, at most; 200 unless given. */
+                tail?: number;
+                /** @description Ends with the lines from before, unless true. */
+                follow?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": components["schemas"]["LogEntry"];
                 };
             };
             default: components["responses"]["Error"];
@@ -2051,9 +2403,16 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
-    requests: {
+    list: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description `recent`, `slow` or `aborted`. */
+                kind?: "recent" | "slow" | "aborted";
+                /** @description Of this app only. */
+                app?: string;
+                /** @description Most requests; 50 unless given. */
+                limit?: number;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -2065,7 +2424,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RequestStats"];
+                    "application/json": components["schemas"]["RequestList"];
                 };
             };
             default: components["responses"]["Error"];
@@ -2091,6 +2450,28 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RequestView"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    trace: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RequestTrace"];
                 };
             };
             default: components["responses"]["Error"];

@@ -16,12 +16,16 @@ interface Called {
   text: string;
   tid: string | null;
   epoch: string | null;
+  id: string | null;
   took: number;
 }
 
 async function call({ to, body }: { to: string; body: string }): Promise<Called> {
   const started = performance.now();
-  const response = await request('POST', to, body, { 'content-type': 'application/json' });
+  const response = await request('POST', to, body, {
+    'content-type': 'application/json',
+    'styx-trace': '1',
+  });
   const text = await response.text();
   const took = performance.now() - started;
   let value: Json | undefined;
@@ -30,7 +34,8 @@ async function call({ to, body }: { to: string; body: string }): Promise<Called>
   } catch {
     // A function may return anything.
   }
-  return { value, text, tid: response.headers.get('styx-tid'), epoch: response.headers.get('styx-epoch'), took };
+  const told = (name: string) => response.headers.get(`styx-${name}`);
+  return { value, text, tid: told('tid'), epoch: told('epoch'), id: told('request-id'), took };
 }
 
 export function CallForm({
@@ -122,6 +127,7 @@ export function CallForm({
               <Link href={`/state/${[app, operator.name, key].map(encodeURIComponent).join('/')}`}>
                 What is in <bdi>{line(key)}</bdi> now
               </Link>
+              <HowItWent id={change.data.id} />
             </p>
           </div>
         )}
@@ -134,7 +140,20 @@ function Failed({ error }: { error: ApiError }) {
   return (
     <div className="result">
       <ErrorNotice error={error} />
+      <p>
+        <HowItWent id={error.requestId} />
+      </p>
     </div>
+  );
+}
+
+function HowItWent({ id }: { id: string | null | undefined }) {
+  if (!id) return null;
+  return (
+    <>
+      {' '}
+      <Link href={path('requests', id)}>How it went</Link>
+    </>
   );
 }
 

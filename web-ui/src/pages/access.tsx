@@ -2,7 +2,7 @@
 import { useState, type FormEvent } from 'react';
 import type { Schemas } from '../api/client';
 import { connect } from '../api/events';
-import { issue, revoke, useApps, useChange, useIdentity, useMay, useTokens } from '../api/hooks';
+import { issue, revoke, useApps, useAudit, useChange, useIdentity, useMay, useTokens } from '../api/hooks';
 import { setToken, token } from '../api/token';
 import {
   Button,
@@ -27,6 +27,39 @@ const SCOPES: [Scope, string][] = [
   ['deploy', 'deploying and removing apps'],
   ['operate', 'all else, tokens included'],
 ];
+
+/** Who has changed what at this address. */
+function Audit() {
+  const audit = useAudit();
+  const entries = audit.data?.entries ?? [];
+  return (
+    <Card title="Who has changed what" note="here, since the process began; the whole is in the server's log">
+      <Pending of={audit} />
+      {audit.data && entries.length === 0 && <p className="empty">Nobody has changed anything.</p>}
+      {entries.length > 0 && (
+        <Table label="Who has changed what" columns={['When', 'Who', 'From', 'What', 'Came to']}>
+          {entries.slice(0, 100).map((entry, at) => (
+            <tr key={at}>
+              <td>{ago(new Date(entry.time_us / 1000).toISOString())}</td>
+              <td>
+                <bdi>{line(entry.identity)}</bdi>
+              </td>
+              <td>{entry.from ?? ''}</td>
+              <td>
+                <code>
+                  {entry.method} <bdi>{line(entry.path)}</bdi>
+                </code>
+              </td>
+              <td>
+                <Tag kind={entry.status < 400 ? 'good' : 'bad'}>{entry.status}</Tag>
+              </td>
+            </tr>
+          ))}
+        </Table>
+      )}
+    </Card>
+  );
+}
 
 export function Access() {
   const identity = useIdentity();
@@ -132,11 +165,7 @@ export function Access() {
           {identity.data?.known && <Issue onIssued={setIssued} />}
         </>
       )}
-      <Card title="What was changed, and by whom">
-        <p className="quiet">
-          The server’s log has a line for each request that was to change something, under the target “audit”.
-        </p>
-      </Card>
+      {may && <Audit />}
       {revoked && (
         <Confirm
           title={`Revoke “${line(revoked.name)}”?`}

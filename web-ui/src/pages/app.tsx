@@ -6,7 +6,8 @@ import { activate, remove, useApp, useChange, useMay } from '../api/hooks';
 import { Button, Card, Confirm, Page, Pending, Table, Tag } from '../components/basics';
 import { CallForm } from '../components/call-form';
 import { Upload } from '../components/upload';
-import { ago, bytes, exact, line } from '../lib/format';
+import { useFunctionRates, type FunctionRate } from '../api/rates';
+import { ago, bytes, count, exact, line, rate, seconds } from '../lib/format';
 import { typeOf } from '../lib/schema';
 
 const at = (...parts: string[]) => `/${parts.map(encodeURIComponent).join('/')}`;
@@ -70,7 +71,21 @@ export function App({ name, operator, fn }: { name: string; operator?: string; f
   );
 }
 
+/** What a function does: since the last reading, or since the process began where nothing has come since. */
+function Figures({ of }: { of: FunctionRate | undefined }) {
+  if (!of) return null;
+  return (
+    <p className="quiet figures-line">
+      {rate(of.perSecond)}/s · {count(of.calls)} calls
+      {of.p50 !== null && of.p99 !== null && ` · p50 ${seconds(of.p50)}, p99 ${seconds(of.p99)}`}
+      {of.aborted > 0 && ` · ${count(of.aborted)} aborted`}
+      {of.failed > 0 && ` · ${count(of.failed)} failed`}
+    </p>
+  );
+}
+
 function Operator({ app, view, open }: { app: string; view: Schemas['OperatorView']; open: string | undefined }) {
+  const traffic = useFunctionRates(app);
   return (
     <section className="operator">
       <h3>
@@ -104,6 +119,7 @@ function Operator({ app, view, open }: { app: string; view: Schemas['OperatorVie
               {fn.read_only && <Tag kind="accent">reads</Tag>}
             </Link>
             {fn.doc && <p className="quiet doc">{line(fn.doc)}</p>}
+            <Figures of={traffic(view.name, fn.name)} />
           </li>
         ))}
       </ul>

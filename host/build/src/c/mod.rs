@@ -8,6 +8,7 @@ mod toolchain;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use super::cache::{Cache, Inputs};
 use super::command;
@@ -73,6 +74,11 @@ impl<'a> CGuest<'a> {
         Ok(Self { directory, sources, python: Python::find()? })
     }
 
+    /// Its sources, relative to its directory.
+    pub fn sources(&self) -> &[PathBuf] {
+        &self.sources
+    }
+
     /// Adds all that the component depends on.
     pub fn add_inputs(&self, inputs: &mut Inputs) -> Result<(), BuildError> {
         inputs.add("tool", ZIG).add("flags", FLAGS.join(" ")).add("sdk", Sdk::C.digest()).add("wit", Sdk::Wit.digest());
@@ -113,6 +119,14 @@ impl<'a> CGuest<'a> {
         }
         component::encode_with(&bytes, &Sdk::Wit.file("guest.wit"))
     }
+}
+
+/// A compiler for this machine: its own, or zig's.
+pub fn native_compiler(cache: &Cache, progress: &dyn Progress) -> Result<Command, BuildError> {
+    if command::ask(Command::new("cc").arg("--version")).is_some() {
+        return Ok(Command::new("cc"));
+    }
+    Ok(Toolchain::find(&Python::find()?, cache, progress)?.compiler())
 }
 
 fn count(sources: usize) -> String {

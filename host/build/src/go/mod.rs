@@ -13,6 +13,7 @@ mod toolchain;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use wit_component::StringEncoding;
 use wit_parser::Resolve;
@@ -103,6 +104,14 @@ impl<'a> GoGuest<'a> {
             return Err(self.explain(finished.tail));
         }
         componentize(&fs::read(&module).map_err(BuildError::io("read", &module))?)
+    }
+
+    /// What runs the module's tests, on this machine's processor. `work` is for a copy of its go.mod that knows the SDK.
+    pub fn tests(&self, cache: &Cache, work: &Path) -> Result<Command, BuildError> {
+        let module_file = ModuleFile::read(self.directory)?.with_sdk(&Sdk::Go.unpacked(cache)?, work)?;
+        let mut go = self.toolchain.go(self.directory, cache)?;
+        go.args(["test", &format!("-modfile={}", module_file.display()), "./..."]);
+        Ok(go)
     }
 
     /// How a step calls the package.

@@ -4,6 +4,7 @@
 //! bundle (components have a `file`). Everything is optional in a project.
 
 mod check;
+pub mod reference;
 #[cfg(test)]
 mod tests;
 

@@ -9,6 +9,7 @@ mod toolchain;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde::Deserialize;
 
@@ -31,6 +32,24 @@ const PROFILE: [&str; 4] = [
     "profile.release.codegen-units=1",
     "profile.release.strip=\"debuginfo\"",
 ];
+
+/// What runs the crate's tests, on this machine's processor, with the SDK that this binary carries.
+pub fn tests(directory: &Path, cache: &Cache) -> Result<Command, BuildError> {
+    let manifests = Manifests::read(directory)?;
+    let mut cargo = Command::new("cargo");
+    cargo.arg("test");
+    if !manifests.has_own_sdk {
+        cargo.args(["--config", &patch(cache)?]);
+    }
+    Ok(cargo)
+}
+
+/// Has cargo find the SDK that this binary carries.
+fn patch(cache: &Cache) -> Result<String, BuildError> {
+    let sdk = Sdk::Rust.unpacked(cache)?;
+    // A TOML string; the escapes of Rust's are the same for paths.
+    Ok(format!("patch.crates-io.styx-sdk.path={:?}", sdk.to_string_lossy()))
+}
 
 /// A Rust guest about to be built.
 pub struct RustGuest<'a> {
@@ -82,9 +101,7 @@ impl<'a> RustGuest<'a> {
             .args(["--message-format", "json-render-diagnostics", "--manifest-path"])
             .arg(&manifest);
         if !self.manifests.has_own_sdk {
-            let sdk = Sdk::Rust.unpacked(cache)?;
-            // A TOML string; the escapes of Rust's are the same for paths.
-            cargo.args(["--config", &format!("patch.crates-io.styx-sdk.path={:?}", sdk.to_string_lossy())]);
+            cargo.args(["--config", &patch(cache)?]);
         }
         if !self.manifests.has_profile {
             cargo.args(PROFILE.iter().flat_map(|setting| ["--config", setting]));

@@ -181,8 +181,11 @@ fn unknown(text: &str) -> Vec<String> {
 fn what_is_named_is_found_and_what_is_not_there_is_not() {
     let right = "`styx snapshots create`, styx server --threads 2, limits.fuel, STYX__SERVER__DATA_DIR, STYX_LOG";
     assert_eq!(unknown(right), [""; 0]);
-    let wrong = "`styx logs`, `styx snapshots burn`, give --thread, raise limits.feul, STYX__SERVER__TREADS";
-    assert_eq!(unknown(wrong), ["styx logs", "styx snapshots burn", "--thread", "limits.feul", "STYX__SERVER__TREADS"]);
+    let wrong = "`styx journal`, `styx snapshots burn`, give --thread, raise limits.feul, STYX__SERVER__TREADS";
+    assert_eq!(
+        unknown(wrong),
+        ["styx journal", "styx snapshots burn", "--thread", "limits.feul", "STYX__SERVER__TREADS"]
+    );
 }
 
 /// What messages point people to.

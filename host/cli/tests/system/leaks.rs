@@ -1,26 +1,42 @@
 //! Guests that keep what no entity holds, such as counters in globals: what a call comes to depends on which instance
 //! took it. What was answered stays whatever a later run would come to, and other apps notice nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use serde_json::Value;
 use styx_harness::{Options, Role};
 
 use crate::process::cluster::{Cluster, options};
-use crate::process::{Endpoints, Process, testkit, told};
+use crate::process::{Endpoints, Process, build, testkit, told};
 
 /// As servers are started that nobody says anything to; without snapshots, so that all is read from the log.
 const DEFAULTS: &[&str] = &["--determinism-check", "1000", "--snapshot-interval", "1h"];
 const CLIENTS: usize = 16;
 const CALLS: usize = 12;
-const LEAKY: &[&str] = &["leaky/a", "leaky/b"];
+/// In Rust and in Python.
+const APPS: [&str; 2] = ["leaky", "leaky_python"];
+const LEAKY: &[&str] = &["leaky/a", "leaky/b", "leaky_python/a", "leaky_python/b"];
 const INNOCENT: &[&str] = &["shop/a"];
 
-/// Deploys the leaky app, and one that leaves its globals alone.
+/// The longest that a start may take.
+const START_MAX: Duration = Duration::from_secs(5);
+
+/// How often the server is killed: more often by `STYX_TEST_ROUNDS`.
+fn rounds() -> usize {
+    std::env::var("STYX_TEST_ROUNDS").map_or(5, |rounds| rounds.parse().expect("STYX_TEST_ROUNDS is a number"))
+}
+
+/// Deploys the leaky apps, and one that leaves its globals alone.
 async fn deploy(to: &impl Endpoints) {
     let bundle = testkit().await;
-    for app in ["leaky", "shop"] {
+    let source = tempfile::tempdir().unwrap();
+    let directory = source.path().join("leaky_python");
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::write(directory.join("leaky.py"), include_str!("leaky.py")).unwrap();
+    let python = build(directory).await;
+    for (app, bundle) in [("leaky", &bundle), ("leaky_python", &python), ("shop", &bundle)] {
         to.deploy(app, "application/zip", bundle.clone()).await.is_deployed();
     }
 }
@@ -30,12 +46,12 @@ async fn call(to: &impl Endpoints, round: usize, answers: &mut BTreeMap<String, 
     let client = |client: usize| async move {
         let mut answers = Vec::new();
         for at in 0..CALLS {
-            let operator = ["a", "b"][at % 2];
-            let leaks = to.call(&format!("leaky/{operator}/w{client}/leak_into_state"), "[]").await;
+            let (app, operator) = (APPS[at % 2], ["a", "b"][at / 2 % 2]);
+            let leaks = to.call(&format!("{app}/{operator}/w{client}/leak_into_state"), "[]").await;
             assert_eq!(leaks.status, 200, "{}", leaks.body);
             let appended = to.call(&format!("shop/a/order{client}/append"), format!("[{at}]")).await;
             assert_eq!(appended.status, 200, "{}", appended.body);
-            let key = format!("{round}-{client}-{at}");
+            let key = format!("{round}-{client}-{at}/{app}");
             answers.push((key.clone(), leak(to, &key).await));
         }
         answers
@@ -43,9 +59,10 @@ async fn call(to: &impl Endpoints, round: usize, answers: &mut BTreeMap<String, 
     answers.extend(join_all((0..CLIENTS).map(client)).await.into_iter().flatten());
 }
 
-/// What a call comes to that tells how often its instance was called.
+/// What a call comes to that tells how often its instance was called; the app's name ends the key.
 async fn leak(to: &impl Endpoints, key: &str) -> Value {
-    let request = to.to_ingress(reqwest::Method::POST, "/v1/call/leaky/a/k/leak").header("idempotency-key", key);
+    let path = format!("/v1/call/{}/a/k/leak", key.rsplit('/').next().unwrap());
+    let request = to.to_ingress(reqwest::Method::POST, &path).header("idempotency-key", key);
     let answer = told(request.body("[]")).await;
     assert_eq!(answer.status, 200, "{}", answer.body);
     answer.body
@@ -64,14 +81,19 @@ async fn what_a_guest_with_globals_answered_outlives_kills() {
     let mut server = Process::start(&directory.path().join("data"), DEFAULTS).await;
     deploy(&server).await;
     let mut answers = BTreeMap::new();
-    for round in 0..5 {
+    for round in 0..rounds() {
         call(&server, round, &mut answers).await;
         let state = (server.state(LEAKY).await, server.state(INNOCENT).await);
+        let killed = Instant::now();
         server = server.kill_and_restart(DEFAULTS).await;
+        assert!(killed.elapsed() <= START_MAX, "a start took {:?}", killed.elapsed());
         check(&server, &state, &answers).await;
     }
-    let differ: std::collections::BTreeSet<String> = answers.values().map(Value::to_string).collect();
-    assert!(differ.len() > 1, "the guest leaks");
+    for app in APPS {
+        let of_app = answers.iter().filter(|(key, _)| key.ends_with(&format!("/{app}")));
+        let differ: BTreeSet<String> = of_app.map(|(_, answer)| answer.to_string()).collect();
+        assert!(differ.len() > 1, "{app} leaks");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -151,4 +151,50 @@ mod tests {
         assert_eq!(deployments.missing(one), [], "it is not known what it has");
         assert_eq!(deployments.prepare(&[one, other]), [(one, digest), (other, digest)]);
     }
+
+    fn removal(app: &str) -> Control {
+        Control::Remove(app.to_owned())
+    }
+
+    #[test]
+    fn deployments_are_sequenced_in_the_order_in_which_they_came_once_their_workers_were_told() {
+        let mut deployments = Deployments::default();
+        for (at, app) in ["a", "b"].into_iter().enumerate() {
+            deployments.add(removal(app), at, Instant(0));
+        }
+        assert!(deployments.next_ready().is_none(), "the generation does not know of them");
+        assert_eq!((deployments.prepare(&[NodeId(1)]), deployments.len()), (vec![], 2));
+        assert_eq!(deployments.next_ready(), Some((removal("a"), 0)));
+        assert_eq!(deployments.next_ready(), Some((removal("b"), 1)));
+        assert!(deployments.next_ready().is_none() && deployments.len() == 0);
+    }
+
+    #[test]
+    fn one_is_told_when_gateways_know_it_or_have_had_time_to_and_none_before_another() {
+        let patience = Duration::from_micros(10);
+        let mut deployments = Deployments::default();
+        deployments.controlled("first", Ok(()), 5, Instant(0));
+        deployments.controlled("second", Ok(()), 3, Instant(5));
+        assert_eq!(deployments.len(), 2);
+        assert_eq!(deployments.announced(4, patience, Instant(10)), None);
+        assert_eq!(deployments.announced(5, patience, Instant(0)), Some(("first", Ok(()))));
+        assert_eq!(deployments.announced(2, patience, Instant(15)), None);
+        assert_eq!(deployments.announced(2, patience, Instant(16)), Some(("second", Ok(()))));
+        assert_eq!(deployments.announced(9, patience, Instant(99)), None);
+    }
+
+    #[test]
+    fn whoever_waits_too_long_for_workers_is_told() {
+        let patience = Duration::from_micros(10);
+        let mut deployments = Deployments::default();
+        deployments.add(removal("a"), "first", Instant(0));
+        deployments.add(removal("b"), "second", Instant(1));
+        assert!(deployments.expire(patience, Instant(10)).is_empty());
+        let over = deployments.expire(patience, Instant(11));
+        assert_eq!(
+            over.into_iter().map(|(waiter, abort)| (waiter, abort.code)).collect::<Vec<_>>(),
+            [("first", Code::Overloaded)]
+        );
+        assert_eq!(deployments.len(), 1);
+    }
 }

@@ -46,3 +46,25 @@ impl Gateways {
         over
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_not_heard_of_is_waited_for_and_remembered_to_the_microsecond() {
+        let (slow, gone) = (Duration::from_micros(10), Duration::from_micros(20));
+        let version = |version| CatalogVersion { version, hash: 0 };
+        let mut gateways = Gateways::default();
+        assert_eq!(gateways.oldest_known(slow, Instant(100)), u64::MAX, "nobody need know");
+        gateways.watch(NodeId(1), version(7), Instant(100));
+        gateways.watch(NodeId(2), version(9), Instant(105));
+        let known = |gateways: &Gateways, at| gateways.oldest_known(slow, Instant(at));
+        assert_eq!([109, 110, 114, 115].map(|at| known(&gateways, at)), [7, 9, 9, u64::MAX]);
+        assert_eq!(gateways.expire(gone, Instant(120)), []);
+        assert_eq!(gateways.expire(gone, Instant(121)), [NodeId(1)]);
+        assert_eq!(gateways.known().collect::<Vec<_>>(), [(NodeId(2), version(9))]);
+        gateways.watch(NodeId(2), version(10), Instant(125));
+        assert_eq!((gateways.expire(gone, Instant(126)), known(&gateways, 126)), (vec![], 10), "it was heard of again");
+    }
+}

@@ -303,4 +303,22 @@ mod tests {
         history.end(MigrationState::Cancelled, Instant(9), WALL);
         assert!(history.news(true, Instant(9)).is_none(), "what has ended stays as it is");
     }
+
+    #[test]
+    fn how_fast_it_is_may_change_until_it_is_about_to_be_done() {
+        let mut history = MigrationHistory::default();
+        history.paced(Some(1), true);
+        assert!(history.news(true, Instant(0)).is_none(), "there is none");
+        history.begin(Begun { rate: Some(0), ..begun(3, 2) }, Instant(0), WALL);
+        let told = |history: &mut MigrationHistory, at| {
+            let told = history.news(true, Instant(at)).unwrap();
+            (told.reports[0].state.clone(), told.reports[0].rate, told.reports[0].took)
+        };
+        let micros = Duration::from_micros;
+        assert_eq!(told(&mut history, 1), (MigrationState::Paused, Some(0), micros(1)), "nothing a second");
+        history.paced(Some(5), false);
+        assert_eq!(told(&mut history, 2), (MigrationState::Copying, Some(5), micros(2)));
+        history.paced(None, true);
+        assert_eq!(told(&mut history, 3), (MigrationState::Paused, None, micros(3)));
+    }
 }

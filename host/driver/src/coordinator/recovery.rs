@@ -85,3 +85,64 @@ impl Recovery {
         (self.found.clone(), self.position)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use styx_protocol::catalog::Catalog;
+    use styx_protocol::ids::Timestamp;
+    use styx_protocol::snapshot::SnapshotHeader;
+
+    use super::*;
+
+    fn found(position: u64) -> SnapshotFound {
+        let header = SnapshotHeader {
+            generation: Generation(1),
+            epoch: Epoch(5),
+            chain: Default::default(),
+            time: Timestamp(1),
+            highest: Default::default(),
+            catalog: Catalog::default().image(),
+            seating: None,
+        };
+        SnapshotFound { sequence: 1, log_position: LogPosition(position), header, carried: vec![] }
+    }
+
+    #[test]
+    fn a_snapshot_goes_on_in_the_log_up_to_its_end() {
+        let mut recovery = Recovery::default();
+        recovery.raised(LogPosition(9));
+        let mut goes_on = |position: Option<u64>| {
+            let result = Ok(position.map(found));
+            recovery.found(Generation(2), result, Duration::ZERO, Instant(0))
+        };
+        assert_eq!(goes_on(Some(10)), Ok(false));
+        assert_eq!(goes_on(None), Ok(true));
+        assert_eq!(goes_on(Some(9)), Ok(true));
+        assert_eq!(recovery.begin(), (Some(Arc::new(found(9))), LogPosition(9)));
+    }
+
+    #[test]
+    fn a_store_that_is_away_is_asked_again_once_after_a_pause() {
+        let mut recovery = Recovery::default();
+        let pause = Duration::from_micros(10);
+        for failure in [StoreFailure::Unavailable("no".into()), StoreFailure::Fatal("no".into())] {
+            let result = recovery.found(Generation(2), Err(failure), pause, Instant(5));
+            assert_eq!((result, recovery.due()), (Err(NotFound::Later("no".into())), Some(Instant(15))));
+            assert_eq!(recovery.find_again(Instant(14)), None);
+            assert_eq!(recovery.find_again(Instant(15)), Some(Generation(2)));
+            assert_eq!((recovery.find_again(Instant(99)), recovery.due()), (None, None));
+        }
+        let damaged = recovery.found(Generation(2), Err(StoreFailure::Damaged("bad".into())), pause, Instant(5));
+        assert_eq!((damaged, recovery.due()), (Err(NotFound::Never("bad".into())), None));
+    }
+
+    #[test]
+    fn of_snapshots_that_are_of_no_use_the_earliest_counts() {
+        let mut recovery = Recovery::default();
+        assert_eq!(recovery.usable_before(), None);
+        for (epoch, before) in [(7, 7), (5, 5), (6, 5)] {
+            recovery.unusable(Epoch(epoch));
+            assert_eq!(recovery.usable_before(), Some(Epoch(before)));
+        }
+    }
+}

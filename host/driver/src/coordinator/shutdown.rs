@@ -51,3 +51,19 @@ impl Shutdown {
         self.has_ended
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_step_to_the_end_is_taken_once() {
+        let patience = Duration::from_micros(10);
+        let mut shutdown = Shutdown::default();
+        assert!(!shutdown.has_begun() && !shutdown.is_overdue(patience, Instant(99)) && !shutdown.is_awaiting());
+        assert!(shutdown.begin(Instant(5)) && !shutdown.begin(Instant(8)) && shutdown.has_begun());
+        assert!(!shutdown.is_overdue(patience, Instant(14)) && shutdown.is_overdue(patience, Instant(15)));
+        assert!(shutdown.await_delivery() && shutdown.is_awaiting() && !shutdown.await_delivery());
+        assert!(!shutdown.has_ended() && shutdown.end() && shutdown.has_ended() && !shutdown.end());
+    }
+}

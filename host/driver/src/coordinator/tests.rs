@@ -1,3 +1,5 @@
+mod everything;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +17,7 @@ use styx_protocol::replies::Retention;
 use styx_protocol::snapshot::SnapshotHeader;
 use styx_protocol::state::StateHash;
 use styx_protocol::task::LocalView;
+use styx_transcript::{did, scenario, told};
 
 use super::*;
 use crate::client::Failure;
@@ -137,6 +140,11 @@ impl Rig {
     }
 
     fn step(&mut self, event: Event<&'static str, &'static str>) {
+        // Heartbeats come and go all the time.
+        if !matches!(&event, Event::Network(NetworkEvent::Control { message: Ok(envelope), .. }) if matches!(**envelope, Envelope::Hello { .. }))
+        {
+            told(&(self.now.monotonic.0, &event));
+        }
         let mut effects = Vec::new();
         self.driver.step(self.now, event, &mut effects);
         self.perform(effects);
@@ -176,6 +184,9 @@ impl Rig {
 
     fn perform(&mut self, effects: Effects) {
         for effect in effects {
+            if !matches!(effect, Effect::SendControl { envelope: Envelope::Beat(_), .. }) {
+                did(&effect);
+            }
             match effect {
                 Effect::Send { to, message } => self.work(to, message),
                 Effect::SendControl { to, envelope: Envelope::Beat(beat) } => drop(self.heard.insert(to, beat)),
@@ -332,6 +343,7 @@ impl Rig {
 
 #[test]
 fn a_deployment_is_sequenced_when_all_workers_have_compiled_it_and_told_when_gateways_know_it() {
+    let _transcript = scenario!("coordinator");
     let mut rig = Rig::live(false);
     rig.slow_compilers = true;
     rig.envelope(GATEWAY, Envelope::Watch { known: CatalogVersion::default() });
@@ -351,6 +363,7 @@ fn a_deployment_is_sequenced_when_all_workers_have_compiled_it_and_told_when_gat
 
 #[test]
 fn what_several_workers_ended_of_is_set_aside_once_before_a_generation_begins() {
+    let _transcript = scenario!("coordinator");
     let suspect = |lives| Suspect {
         request: RequestId(7),
         app: "shop".into(),
@@ -390,6 +403,7 @@ fn what_several_workers_ended_of_is_set_aside_once_before_a_generation_begins() 
 
 #[test]
 fn a_worker_that_is_connected_anew_is_told_again_what_it_has_not_compiled() {
+    let _transcript = scenario!("coordinator");
     let mut rig = Rig::live(false);
     rig.slow_compilers = true;
     rig.deploy("shop", "admin");
@@ -405,6 +419,7 @@ fn a_worker_that_is_connected_anew_is_told_again_what_it_has_not_compiled() {
 
 #[test]
 fn members_are_told_where_the_others_are_and_gateways_when_the_log_is_full() {
+    let _transcript = scenario!("coordinator");
     let mut rig = Rig::live(false);
     assert_eq!(rig.addresses, [NodeId(11), NodeId(12)].map(|node| format!("host:{node}")));
     rig.envelope(GATEWAY, Envelope::Watch { known: CatalogVersion::default() });
@@ -424,6 +439,7 @@ fn members_are_told_where_the_others_are_and_gateways_when_the_log_is_full() {
 
 #[test]
 fn what_is_asked_of_the_coordinator_itself_goes_to_the_workers() {
+    let _transcript = scenario!("coordinator");
     let mut rig = Rig::live(false);
     rig.step(Event::Client(ClientMessage::Read(AdminQuery::Workers, "reader")));
     rig.advance();
@@ -453,6 +469,7 @@ fn what_is_asked_of_the_coordinator_itself_goes_to_the_workers() {
 
 #[test]
 fn a_deployment_waits_neither_for_a_gateway_that_is_silent_nor_for_one_for_ever() {
+    let _transcript = scenario!("coordinator");
     let mut rig = Rig::live(false);
     rig.envelope(GATEWAY, Envelope::Watch { known: CatalogVersion::default() });
     rig.deploy("shop", "first");
@@ -467,6 +484,7 @@ fn a_deployment_waits_neither_for_a_gateway_that_is_silent_nor_for_one_for_ever(
 
 #[test]
 fn a_deployment_that_a_worker_cannot_compile_fails_and_the_next_one_goes_on() {
+    let _transcript = scenario!("coordinator");
     let mut rig = Rig::live(false);
     rig.slow_compilers = true;
     rig.deploy("shop", "broken");
@@ -482,6 +500,7 @@ fn a_deployment_that_a_worker_cannot_compile_fails_and_the_next_one_goes_on() {
 
 #[test]
 fn a_deployment_is_told_when_it_is_durable_and_epochs_fill_while_two_wait_for_the_log() {
+    let _transcript = scenario!("coordinator");
     let mut rig = Rig::live(false);
     rig.slow_log = true;
     rig.deploy("a", "first");
@@ -500,6 +519,7 @@ fn a_deployment_is_told_when_it_is_durable_and_epochs_fill_while_two_wait_for_th
 
 #[test]
 fn a_leader_whose_lease_has_run_out_says_nothing_until_it_is_renewed() {
+    let _transcript = scenario!("coordinator");
     let lease = Instant(60_000);
     let mut rig = Rig::new(config(false), Leadership::Until(lease));
     rig.beats(4);
@@ -529,6 +549,7 @@ fn a_leader_whose_lease_has_run_out_says_nothing_until_it_is_renewed() {
 
 #[test]
 fn a_manifest_is_put_when_the_log_is_durable_and_the_log_trimmed_when_the_store_has_said_how_far() {
+    let _transcript = scenario!("coordinator");
     let mut rig = Rig::live(true);
     assert!(rig.driver.leader.as_ref().unwrap().takes_snapshots());
     rig.slow_log = true;
@@ -551,6 +572,7 @@ fn a_manifest_is_put_when_the_log_is_durable_and_the_log_trimmed_when_the_store_
 
 #[test]
 fn a_worker_that_has_written_what_is_not_its_own_is_given_up() {
+    let _transcript = scenario!("coordinator");
     let mut rig = Rig::live(true);
     rig.deploy("shop", "admin");
     rig.step(Event::TakeSnapshot { waiter: "keeper" });
@@ -564,6 +586,7 @@ fn a_worker_that_has_written_what_is_not_its_own_is_given_up() {
 
 #[test]
 fn what_the_store_says_to_a_generation_that_is_over_is_not_heard() {
+    let _transcript = scenario!("coordinator");
     let mut rig = Rig::live(true);
     rig.deploy("shop", "admin");
     rig.step(Event::TakeSnapshot { waiter: "keeper" });
@@ -586,6 +609,7 @@ fn what_the_store_says_to_a_generation_that_is_over_is_not_heard() {
 
 #[test]
 fn a_log_is_replayed_by_the_next_generation_before_it_serves() {
+    let _transcript = scenario!("coordinator");
     let mut rig = Rig::live(false);
     rig.deploy("shop", "admin");
     rig.deploy("other", "admin");
@@ -600,6 +624,7 @@ fn a_log_is_replayed_by_the_next_generation_before_it_serves() {
 
 #[test]
 fn a_generation_that_ends_amid_its_replay_leaves_the_log_to_the_next_one() {
+    let _transcript = scenario!("coordinator");
     let mut rig = Rig::live(false);
     rig.deploy("shop", "admin");
     rig.slow_reads = true;
@@ -615,6 +640,7 @@ fn a_generation_that_ends_amid_its_replay_leaves_the_log_to_the_next_one() {
 
 #[test]
 fn a_worker_that_cannot_be_understood_in_its_generation_ends_it_and_anybody_elses_noise_is_dropped() {
+    let _transcript = scenario!("coordinator");
     for (from, unreadable, ends) in [(11, true, true), (11, false, false), (100, true, false)] {
         let mut rig = Rig::live(false);
         let (from, generation) = (NodeId(from), rig.generation);
@@ -635,6 +661,7 @@ fn a_worker_that_cannot_be_understood_in_its_generation_ends_it_and_anybody_else
 
 #[test]
 fn who_is_told_to_stop_drains_takes_a_snapshot_and_waits_until_all_is_delivered() {
+    let _transcript = scenario!("coordinator");
     let mut rig = Rig::live(true);
     rig.deploy("shop", "admin");
     rig.step(Event::Stop);
@@ -667,6 +694,7 @@ fn found(epoch: u64) -> SnapshotFound {
 
 #[test]
 fn a_snapshot_that_a_worker_finds_damaged_is_not_begun_with_again() {
+    let _transcript = scenario!("coordinator");
     let mut rig = Rig::new(config(true), Leadership::Forever);
     rig.store = [Ok(Some(found(9))), Ok(Some(found(5))), Ok(None)].into();
     rig.beats(4);
@@ -680,6 +708,7 @@ fn a_snapshot_that_a_worker_finds_damaged_is_not_begun_with_again() {
 
 #[test]
 fn a_store_that_does_not_answer_is_asked_again_before_a_generation_begins() {
+    let _transcript = scenario!("coordinator");
     let mut rig = Rig::new(config(true), Leadership::Forever);
     let failure = || Err(StoreFailure::Unavailable("no answer".into()));
     rig.store = [failure(), failure(), Ok(None)].into();
@@ -693,6 +722,7 @@ fn a_store_that_does_not_answer_is_asked_again_before_a_generation_begins() {
 
 #[test]
 fn without_a_snapshot_that_can_be_read_or_with_one_from_behind_the_log_nobody_goes_on() {
+    let _transcript = scenario!("coordinator");
     let behind = SnapshotFound { log_position: LogPosition(2), ..found(1) };
     for answer in [Err(StoreFailure::Damaged("a flipped bit".into())), Ok(Some(behind))] {
         let mut rig = Rig::new(config(true), Leadership::Forever);
@@ -705,6 +735,7 @@ fn without_a_snapshot_that_can_be_read_or_with_one_from_behind_the_log_nobody_go
 
 #[test]
 fn a_deployment_whose_generation_ends_before_it_is_durable_is_not_waited_for_for_ever() {
+    let _transcript = scenario!("coordinator");
     let mut rig = Rig::live(false);
     rig.slow_compilers = true;
     rig.deploy("shop", "admin");
@@ -741,6 +772,7 @@ fn paces(rig: &mut Rig) -> Vec<(NodeId, CopyPace)> {
 
 #[test]
 fn a_migration_is_told_of_paused_cancelled_and_ended_by_its_generation() {
+    let _transcript = scenario!("coordinator");
     let mut rig = Rig::live(false);
     let nodes: Vec<NodeId> = rig.members.iter().map(|member| member.node).collect();
     // What is to leave leaves only when it is allowed.

@@ -1,3 +1,5 @@
+mod everything;
+
 use std::sync::Arc;
 
 use styx_protocol::entity::Layout;
@@ -6,6 +8,7 @@ use styx_protocol::machine::worker::ClientRequest;
 use styx_protocol::placement::Placement;
 use styx_protocol::route::memory_of;
 use styx_protocol::transaction::Request;
+use styx_transcript::{did, scenario, told};
 
 use super::router::{ADMIN_PATIENCE, GRACE, REVIEW};
 use super::*;
@@ -60,9 +63,11 @@ impl Rig {
     fn step(&mut self, event: GatewayEvent<u64, u64>) {
         let mut events = vec![event];
         while let Some(event) = events.pop() {
+            told(&(self.now.0, &event));
             let mut effects = Vec::new();
             self.gateway.step(self.now, event, &mut effects);
             for effect in effects {
+                did(&effect);
                 match effect {
                     GatewayEffect::Ask { to, queries } if self.unreachable.contains(&to) => {
                         events.push(GatewayEvent::Undelivered { to, queries });
@@ -183,6 +188,7 @@ fn reply(id: u128) -> Response {
 
 #[test]
 fn requests_go_to_their_worker_and_answers_to_their_client() {
+    let _transcript = scenario!("gateway");
     let mut rig = Rig::live();
     let clients: Vec<u64> = ["a", "b", "c", "d"].iter().map(|key| rig.submit(1, key, false)).collect();
     let sent = rig.pass();
@@ -203,6 +209,7 @@ fn requests_go_to_their_worker_and_answers_to_their_client() {
 
 #[test]
 fn remembered_requests_go_where_they_are_remembered() {
+    let _transcript = scenario!("gateway");
     let mut rig = Rig::live();
     let placement = Placement::round_robin(LAYOUT.partitions, 2);
     for id in 0..8 {
@@ -214,6 +221,7 @@ fn remembered_requests_go_where_they_are_remembered() {
 
 #[test]
 fn a_new_generation_repeats_only_what_may_be_repeated() {
+    let _transcript = scenario!("gateway");
     let mut rig = Rig::live();
     let (plain, keyed, read) = (rig.submit(1, "a", false), rig.submit(2, "a", true), rig.query("a"));
     assert_eq!(rig.pass().len(), 3);
@@ -235,6 +243,7 @@ fn a_new_generation_repeats_only_what_may_be_repeated() {
 
 #[test]
 fn what_a_worker_still_answers_counts() {
+    let _transcript = scenario!("gateway");
     let mut rig = Rig::live();
     let (ended, refused) = (rig.submit(1, "a", false), rig.submit(2, "a", false));
     let sent = rig.pass();
@@ -251,6 +260,7 @@ fn what_a_worker_still_answers_counts() {
 
 #[test]
 fn a_worker_that_is_ahead_is_asked_again_when_the_view_has_come() {
+    let _transcript = scenario!("gateway");
     let mut rig = Rig::live();
     let client = rig.submit(1, "a", false);
     let (from, query) = rig.pass().remove(0);
@@ -263,6 +273,7 @@ fn a_worker_that_is_ahead_is_asked_again_when_the_view_has_come() {
 
 #[test]
 fn without_workers_requests_wait_within_bounds() {
+    let _transcript = scenario!("gateway");
     let mut rig = Rig::new(2);
     let (first, second, third) = (rig.submit(1, "a", false), rig.submit(2, "a", true), rig.query("a"));
     assert!(rig.pass().is_empty());
@@ -275,6 +286,7 @@ fn without_workers_requests_wait_within_bounds() {
 
 #[test]
 fn a_request_that_may_have_happened_never_ends_as_if_it_had_not() {
+    let _transcript = scenario!("gateway");
     let mut rig = Rig::live();
     let keyed = rig.submit(1, "a", true);
     assert_eq!(rig.pass().len(), 1);
@@ -285,6 +297,7 @@ fn a_request_that_may_have_happened_never_ends_as_if_it_had_not() {
 
 #[test]
 fn what_could_not_be_sent_is_sent_later() {
+    let _transcript = scenario!("gateway");
     let mut rig = Rig::live();
     rig.unreachable.extend(WORKERS);
     let client = rig.submit(1, "a", false);
@@ -296,6 +309,7 @@ fn what_could_not_be_sent_is_sent_later() {
 
 #[test]
 fn admin_queries_are_asked_of_all_and_their_answers_merged() {
+    let _transcript = scenario!("gateway");
     let mut rig = Rig::live();
     let status = |worker: u16| WorkerStatus {
         worker: WorkerId(worker),
@@ -332,6 +346,7 @@ fn admin_queries_are_asked_of_all_and_their_answers_merged() {
 
 #[test]
 fn the_coordinator_is_asked_even_while_no_worker_serves() {
+    let _transcript = scenario!("gateway");
     let mut rig = Rig::new(10);
     let (cluster, workers) = (rig.read(AdminQuery::Cluster), rig.read(AdminQuery::Workers));
     let (to, query) = rig.pass().remove(0);
@@ -358,6 +373,7 @@ fn the_coordinator_is_asked_even_while_no_worker_serves() {
 
 #[test]
 fn a_view_that_contradicts_itself_or_is_old_changes_nothing() {
+    let _transcript = scenario!("gateway");
     let mut rig = Rig::live();
     rig.view(View { members: Vec::new(), full: true, ..view(5, true, &WORKERS) });
     rig.view(View { layout: Layout { partitions: 9, ..LAYOUT }, ..view(5, true, &WORKERS) });
@@ -370,6 +386,7 @@ fn a_view_that_contradicts_itself_or_is_old_changes_nothing() {
 
 #[test]
 fn only_the_coordinator_says_how_the_cluster_is_and_noise_is_dropped() {
+    let _transcript = scenario!("gateway");
     let mut rig = Rig::live();
     rig.control(WORKERS[0], Envelope::View(view(7, true, &WORKERS[..1])));
     let noise = Envelope::decode(&[1, 0, 9, 9, 9]).map(Box::new);
@@ -381,6 +398,7 @@ fn only_the_coordinator_says_how_the_cluster_is_and_noise_is_dropped() {
 
 #[test]
 fn the_coordinator_hears_of_a_gateway_again_and_again_and_at_once_after_a_reconnect() {
+    let _transcript = scenario!("gateway");
     let mut rig = Rig::live();
     rig.later(Duration::ZERO);
     rig.later(WATCH / 2);
@@ -394,6 +412,7 @@ fn the_coordinator_hears_of_a_gateway_again_and_again_and_at_once_after_a_reconn
 
 #[test]
 fn what_was_on_its_way_to_a_process_that_is_gone_is_asked_of_the_next_one() {
+    let _transcript = scenario!("gateway");
     let mut rig = Rig::live();
     let (_, unretained, _) = (rig.submit(1, "a", true), rig.submit(2, "a", false), rig.query("a"));
     assert_eq!(rig.pass().len(), 3);

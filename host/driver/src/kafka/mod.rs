@@ -2,22 +2,26 @@
 //!
 //! Every request has an id under which its reply is remembered, so that it may be asked again, which happens
 //! whenever nobody can say what became of it. Every reply says which record it answers and below which offset
-//! all have been answered ([`progress`]); a front that starts reads the last replies ([`recovery`]) and goes
-//! on from there.
+//! all have been answered ([`progress`]); a front that starts takes the right to answer ([`beginning`]), reads the last
+//! replies ([`recovery`]) and goes on from there. Replies are written in batches, each whole or not at all ([`writing`]).
 //!
 //! Nothing here knows brokers, headers or JSON: records and replies are opaque.
 
+pub mod beginning;
 pub mod progress;
 pub mod recovery;
 #[cfg(test)]
 mod tests;
+pub mod writing;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use styx_planted::{Bug, planted};
 use styx_protocol::abort::Code;
-use styx_protocol::ids::RequestId;
+use styx_protocol::ids::{OperatorId, RequestId};
+use styx_protocol::origin::Origin;
 use styx_protocol::replies::Reply;
 use styx_protocol::transaction::Request;
 
@@ -25,9 +29,22 @@ use self::progress::{Admission, Progress};
 use crate::client::Answer;
 use crate::time::Instant;
 
-/// Requests under way, and bytes of their arguments; past that no more are taken.
-const IN_FLIGHT_MAX: usize = 4096;
-const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
+/// How much a front takes at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrontLimits {
+    /// How far apart the first and the last request under way of a partition may lie. It bounds how many replies a front
+    /// has to read when it starts, and what is kept in the state of records that were executed.
+    pub window: i64,
+    /// Requests under way, and bytes of their arguments; past that no more are taken.
+    pub in_flight_max: usize,
+    pub in_flight_bytes_max: usize,
+}
+
+impl Default for FrontLimits {
+    fn default() -> Self {
+        FrontLimits { window: 4096, in_flight_max: 4096, in_flight_bytes_max: 64 << 20 }
+    }
+}
 
 /// Pause before a request is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
@@ -44,21 +61,22 @@ pub struct Place {
 }
 
 /// What is asked for a record.
-#[derive(Clone, Debug)]
-pub enum Prepared<C> {
+#[derive(Debug)]
+enum Asked<P> {
     Request {
-        /// The request; its reply is remembered.
         request: Arc<Request>,
-        /// Its function only reads.
         read_only: bool,
     },
-    /// The record is no request now; it may have been one and have ended when another front read it.
-    Refused {
-        /// What its request's id was.
-        request: RequestId,
-        record: C,
+    /// The record is no request now, but may have been one when another front read it: one that comes to nothing is asked in
+    /// its place, under its id, so that it is known whether it was executed, and it never is from then on.
+    Nothing {
+        request: Arc<Request>,
+        refusal: P,
     },
 }
+
+/// Operator that there never is.
+const NOBODY: OperatorId = OperatorId(u32::MAX / 2);
 
 /// Reason for which a front ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,8 +92,24 @@ pub enum Ending {
 pub enum FrontEvent<C, P> {
     /// Records were read, in order.
     Read(Vec<(Place, C)>),
-    /// [`FrontEffect::Prepare`]: this is to be asked; with the id in the client's words, or one made of the record's place.
-    Prepared(Place, String, Prepared<C>),
+    /// [`FrontEffect::Prepare`]: this is to be asked.
+    Prepared {
+        place: Place,
+        /// In the client's words, or made of the record's place.
+        id: String,
+        /// Its reply is remembered. From which record it comes is said here.
+        request: Request,
+        /// Its function only reads.
+        read_only: bool,
+    },
+    /// [`FrontEffect::Prepare`]: this is no request.
+    Unfit {
+        place: Place,
+        id: String,
+        /// The id of the request that it may have been once.
+        request: Option<RequestId>,
+        refusal: P,
+    },
     /// [`FrontEffect::Prepare`]: nothing has been deployed yet, so that nobody knows what is unknown.
     TooEarly(Place, C),
     /// A request was answered.
@@ -95,28 +129,14 @@ pub enum FrontEvent<C, P> {
 /// Something that a front wants done.
 #[derive(Debug)]
 pub enum FrontEffect<C, P> {
-    /// Make a request of a record: say [`FrontEvent::Prepared`] or [`FrontEvent::TooEarly`], or keep it as what cannot
-    /// have been a request, and later [`FrontEvent::Write`] its refusal.
-    Prepare {
-        place: Place,
-        record: C,
-        /// Everything below this offset of its partition has been answered.
-        watermark: i64,
-    },
-    /// The same of a record of which nothing is known: it may be kept as no request.
-    Refuse(Place, C),
+    /// Make a request of a record: say [`FrontEvent::Prepared`], [`FrontEvent::Unfit`] or [`FrontEvent::TooEarly`].
+    Prepare(Place, C),
     /// Ask for a request to be carried out; then say [`FrontEvent::Answered`].
     Ask {
         /// Comes back with the answer.
         ticket: u64,
         request: Arc<Request>,
         read_only: bool,
-    },
-    /// Ask for the end of an earlier request; then say [`FrontEvent::Answered`].
-    AskEnd {
-        /// Comes back with the answer.
-        ticket: u64,
-        request: RequestId,
     },
     /// A request has ended: write its reply, by [`FrontEvent::Write`].
     Reply {
@@ -155,26 +175,29 @@ struct Partition<C> {
 
 /// A request under way.
 #[derive(Debug)]
-struct InFlight<C> {
+struct InFlight<P> {
     place: Place,
     id: String,
-    prepared: Prepared<C>,
+    asked: Asked<P>,
     started: Instant,
 }
 
-impl<C> InFlight<C> {
+impl<P> InFlight<P> {
     fn bytes(&self) -> usize {
-        match &self.prepared {
-            Prepared::Request { request, .. } => request.args.len(),
-            Prepared::Refused { .. } => 0,
+        match &self.asked {
+            Asked::Request { request, .. } => request.args.len(),
+            Asked::Nothing { .. } => 0,
         }
     }
 }
 
 #[derive(Debug)]
 pub struct FrontDriver<C, P> {
+    /// Id of the topic of requests.
+    topic: u128,
+    limits: FrontLimits,
     partitions: BTreeMap<i32, Partition<C>>,
-    in_flight: BTreeMap<u64, InFlight<C>>,
+    in_flight: BTreeMap<u64, InFlight<P>>,
     in_flight_bytes: usize,
     next_ticket: u64,
     /// Requests to be asked again, and when.
@@ -190,9 +213,11 @@ type Effects<C, P> = Vec<FrontEffect<C, P>>;
 
 impl<C, P> FrontDriver<C, P> {
     /// A front that goes on from where each partition's replies end.
-    pub fn new(partitions: impl IntoIterator<Item = (i32, Progress)>) -> Self {
+    pub fn new(topic: u128, limits: FrontLimits, partitions: impl IntoIterator<Item = (i32, Progress)>) -> Self {
         let partition = |(number, progress)| (number, Partition { progress, held: VecDeque::new(), paused: false });
         FrontDriver {
+            topic,
+            limits,
             partitions: partitions.into_iter().map(partition).collect(),
             in_flight: BTreeMap::new(),
             in_flight_bytes: 0,
@@ -204,12 +229,17 @@ impl<C, P> FrontDriver<C, P> {
         }
     }
 
+    /// Records that have no reply yet, as far as they are known.
+    pub fn under_way(&self) -> usize {
+        self.partitions.values().map(|partition| partition.progress.open() + partition.held.len()).sum()
+    }
+
     /// Tells whether records may be given.
     pub fn has_room(&self) -> bool {
         let held = self.partitions.values().map(|partition| partition.held.len()).sum::<usize>();
         self.ending.is_none()
-            && self.in_flight.len() + self.unwritten.len() + held + self.postponed.len() < IN_FLIGHT_MAX
-            && self.in_flight_bytes < IN_FLIGHT_BYTES_MAX
+            && self.in_flight.len() + self.unwritten.len() + held + self.postponed.len() < self.limits.in_flight_max
+            && self.in_flight_bytes < self.limits.in_flight_bytes_max
     }
 
     /// Tells why it is over, if it is: everything has been answered, or waited for long enough.
@@ -224,13 +254,25 @@ impl<C, P> FrontDriver<C, P> {
             FrontEvent::Read(records) => {
                 records.into_iter().for_each(|(place, record)| self.read(place, record, effects));
             }
-            FrontEvent::Prepared(place, id, prepared) => {
-                self.next_ticket += 1;
-                let in_flight = InFlight { place, id, prepared, started: now };
-                self.in_flight_bytes += in_flight.bytes();
-                self.in_flight.insert(self.next_ticket, in_flight);
-                self.ask(self.next_ticket, effects);
+            FrontEvent::Prepared { place, id, mut request, read_only } => {
+                let Some(origin) = self.origin(place) else { return };
+                request.origin = Some(origin);
+                self.begin(now, place, id, Asked::Request { request: Arc::new(request), read_only }, effects);
             }
+            FrontEvent::Unfit { place, id, request: Some(request), refusal } if !planted(Bug::FrontRefusesAtOnce) => {
+                let Some(origin) = self.origin(place) else { return };
+                let request = Request {
+                    id: request,
+                    operator: NOBODY,
+                    function: "".into(),
+                    key: "".into(),
+                    args: [].into(),
+                    retained: true,
+                    origin: Some(origin),
+                };
+                self.begin(now, place, id, Asked::Nothing { request: Arc::new(request), refusal }, effects);
+            }
+            FrontEvent::Unfit { place, refusal, .. } => self.write(place, refusal, effects),
             FrontEvent::TooEarly(place, record) => self.postponed.push_back((place, record)),
             FrontEvent::Answered(ticket, answer) => self.answered(now, ticket, answer, effects),
             FrontEvent::Write(place, reply) => self.write(place, reply, effects),
@@ -250,7 +292,7 @@ impl<C, P> FrontDriver<C, P> {
                     self.ask(ticket, effects);
                 }
                 for (place, record) in std::mem::take(&mut self.postponed) {
-                    self.prepare(place, record, effects);
+                    effects.push(FrontEffect::Prepare(place, record));
                 }
                 for (place, reply) in std::mem::take(&mut self.unwritten) {
                     self.write(place, reply, effects);
@@ -265,7 +307,7 @@ impl<C, P> FrontDriver<C, P> {
             return partition.held.push_back((place.offset, record));
         }
         match partition.progress.meet(place.offset) {
-            Admission::Taken => self.prepare(place, record, effects),
+            Admission::Taken => effects.push(FrontEffect::Prepare(place, record)),
             Admission::Answered => {}
             Admission::Held => {
                 partition.held.push_back((place.offset, record));
@@ -283,8 +325,8 @@ impl<C, P> FrontDriver<C, P> {
                 Admission::Held => return partition.held.push_front((offset, record)),
                 Admission::Answered => {}
                 Admission::Taken => {
-                    let (place, watermark) = (Place { partition: number, offset }, partition.progress.watermark());
-                    effects.push(FrontEffect::Prepare { place, record, watermark });
+                    let place = Place { partition: number, offset };
+                    effects.push(FrontEffect::Prepare(place, record));
                 }
             }
         }
@@ -293,50 +335,76 @@ impl<C, P> FrontDriver<C, P> {
         }
     }
 
-    fn prepare(&self, place: Place, record: C, effects: &mut Effects<C, P>) {
-        let Some(partition) = self.partitions.get(&place.partition) else { return };
-        let watermark = partition.progress.watermark();
-        effects.push(FrontEffect::Prepare { place, record, watermark });
+    fn begin(&mut self, now: Instant, place: Place, id: String, asked: Asked<P>, effects: &mut Effects<C, P>) {
+        self.next_ticket += 1;
+        let in_flight = InFlight { place, id, asked, started: now };
+        self.in_flight_bytes += in_flight.bytes();
+        self.in_flight.insert(self.next_ticket, in_flight);
+        self.ask(self.next_ticket, effects);
     }
 
     fn ask(&self, ticket: u64, effects: &mut Effects<C, P>) {
         let Some(in_flight) = self.in_flight.get(&ticket) else { return };
-        effects.push(match &in_flight.prepared {
-            Prepared::Request { request, read_only } => {
+        effects.push(match &in_flight.asked {
+            Asked::Request { request, read_only } => {
                 FrontEffect::Ask { ticket, request: request.clone(), read_only: *read_only }
             }
-            Prepared::Refused { request, .. } => FrontEffect::AskEnd { ticket, request: *request },
+            Asked::Nothing { request, .. } => FrontEffect::Ask { ticket, request: request.clone(), read_only: false },
         });
+    }
+
+    /// What a request says of the record that it comes from.
+    fn origin(&self, place: Place) -> Option<Box<Origin>> {
+        let answered = self.watermark(place.partition)? as u64;
+        let (topic, partition, offset) = (self.topic, place.partition as u32, place.offset as u64);
+        Some(Box::new(Origin { topic, partition, offset, answered }))
+    }
+
+    /// Everything below this offset of a partition has been answered.
+    fn watermark(&self, partition: i32) -> Option<i64> {
+        self.partitions.get(&partition).map(|partition| partition.progress.watermark())
     }
 
     fn answered(&mut self, now: Instant, ticket: u64, answer: Answer, effects: &mut Effects<C, P>) {
         let Some(in_flight) = self.in_flight.remove(&ticket) else { return };
         let bytes = in_flight.bytes();
-        let InFlight { place, id, prepared, started } = in_flight;
+        let InFlight { place, id, asked, started } = in_flight;
         let duration = now.since(started);
-        effects.push(match (answer, prepared) {
-            (Answer::Reply(reply), prepared) if !is_overloaded(&reply) => {
-                let (request, read_only) = match prepared {
-                    Prepared::Request { request, read_only } => (Some(request), read_only),
-                    Prepared::Refused { .. } => (None, false),
+        let effect = match (answer, asked) {
+            (Answer::Reply(reply), asked) if !is_overloaded(&reply) => {
+                let (request, read_only) = match asked {
+                    Asked::Request { request, read_only } => (Some(request), read_only),
+                    Asked::Nothing { refusal, .. } if is_nothing(&reply) => {
+                        self.in_flight_bytes -= bytes;
+                        return self.write(place, refusal, effects);
+                    }
+                    Asked::Nothing { .. } => (None, false),
                 };
                 FrontEffect::Reply { place, id, reply, request, read_only, duration }
             }
-            (Answer::Unknown, Prepared::Refused { record, .. }) => FrontEffect::Refuse(place, record),
             // What nobody can say is asked again, under the same id.
-            (_, prepared) => {
-                self.in_flight.insert(ticket, InFlight { place, id, prepared, started });
+            (_, asked) => {
+                self.in_flight.insert(ticket, InFlight { place, id, asked, started });
+                if planted(Bug::FrontAsksOnce) {
+                    return;
+                }
                 return self.again.push_back((now.after(ASK_AGAIN), ticket));
             }
-        });
+        };
         self.in_flight_bytes -= bytes;
+        effects.push(effect);
     }
 
     fn write(&mut self, place: Place, reply: P, effects: &mut Effects<C, P>) {
-        let Some(partition) = self.partitions.get(&place.partition) else { return };
-        let watermark = partition.progress.watermark();
+        let Some(watermark) = self.watermark(place.partition) else { return };
         effects.push(FrontEffect::Write { place, reply, watermark });
     }
+}
+
+/// Whether a reply to what was asked in the place of a record says that this was never a request.
+fn is_nothing(reply: &Reply) -> bool {
+    let code = reply.outcome.as_ref().err().map(|abort| abort.code);
+    matches!(code, Some(Code::UnknownOperator | Code::IdempotencyMismatch))
 }
 
 fn is_overloaded(reply: &Reply) -> bool {

@@ -2,10 +2,6 @@
 
 use std::collections::BTreeSet;
 
-/// How far apart the first and the last request under way may lie. It bounds how many replies a
-/// front has to read when it starts.
-pub const WINDOW: i64 = 4096;
-
 /// Records of one partition, by what has become of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
@@ -15,6 +11,8 @@ pub struct Progress {
     next: i64,
     /// Answered by an earlier front, and not met yet.
     answered: BTreeSet<i64>,
+    /// How far apart the first and the last taken may lie.
+    window: i64,
 }
 
 /// Decision about a record.
@@ -30,8 +28,8 @@ pub enum Admission {
 
 impl Progress {
     /// Everything below `watermark` has been answered, and beyond it what `answered` holds.
-    pub fn new(watermark: i64, answered: BTreeSet<i64>) -> Self {
-        Progress { open: BTreeSet::new(), next: watermark, answered }
+    pub fn new(watermark: i64, answered: BTreeSet<i64>, window: i64) -> Self {
+        Progress { open: BTreeSet::new(), next: watermark, answered, window }
     }
 
     /// Meets the record at `offset`; they are met in order, though offsets may be missing.
@@ -39,7 +37,7 @@ impl Progress {
         if offset < self.next {
             return Admission::Answered;
         }
-        if offset >= self.watermark() + WINDOW && !self.open.is_empty() {
+        if offset >= self.watermark() + self.window && !self.open.is_empty() {
             return Admission::Held;
         }
         self.next = offset + 1;
@@ -61,6 +59,11 @@ impl Progress {
         self.open.is_empty()
     }
 
+    /// Records taken and not answered.
+    pub fn open(&self) -> usize {
+        self.open.len()
+    }
+
     /// Everything below this offset has been answered.
     pub fn watermark(&self) -> i64 {
         self.open.first().copied().unwrap_or(self.next)
@@ -71,9 +74,11 @@ impl Progress {
 mod tests {
     use super::*;
 
+    const WINDOW: i64 = 4096;
+
     #[test]
     fn the_watermark_is_contiguous_and_passes_over_missing_offsets() {
-        let mut progress = Progress::new(10, BTreeSet::from([12]));
+        let mut progress = Progress::new(10, BTreeSet::from([12]), WINDOW);
         assert_eq!(progress.watermark(), 10);
         for (offset, admission) in
             [(9, Admission::Answered), (10, Admission::Taken), (12, Admission::Answered), (15, Admission::Taken)]
@@ -89,7 +94,7 @@ mod tests {
 
     #[test]
     fn what_is_too_far_ahead_waits() {
-        let mut progress = Progress::new(0, BTreeSet::new());
+        let mut progress = Progress::new(0, BTreeSet::new(), WINDOW);
         assert_eq!(progress.meet(5), Admission::Taken);
         assert_eq!(progress.meet(5 + WINDOW - 1), Admission::Taken);
         assert_eq!(progress.meet(5 + WINDOW), Admission::Held);
@@ -116,7 +121,7 @@ mod tests {
             while replies.len() < records.len() {
                 let watermark = replies.iter().map(|(_, watermark)| *watermark).max().unwrap_or(0);
                 let answered = replies.iter().map(|(offset, _)| *offset).filter(|offset| *offset >= watermark);
-                let mut progress = Progress::new(watermark, answered.collect());
+                let mut progress = Progress::new(watermark, answered.collect(), WINDOW);
                 let mut coming = records.iter().filter(|offset| **offset >= watermark);
                 let (mut open, mut unconfirmed) = (Vec::new(), Vec::new());
                 for _ in 0..below(60) {

@@ -1,10 +1,12 @@
 use std::collections::BTreeSet;
 
+use styx_protocol::abort::Abort;
 use styx_protocol::ids::{OperatorId, RequestId};
 
-use super::progress::WINDOW;
 use super::*;
 use crate::client::Failure;
+
+const WINDOW: i64 = 4096;
 
 /// A front whose records are their offsets, and whose replies are words. Replies are durable when the test says so.
 struct Rig {
@@ -13,6 +15,8 @@ struct Rig {
     deployed: bool,
     full: bool,
     asked: Vec<(u64, RequestId)>,
+    /// What requests say of the records that they come from: offsets, and what is answered.
+    origins: Vec<(u64, u64)>,
     refused: Vec<(Place, i64)>,
     written: Vec<(Place, i64)>,
     paused: Vec<i32>,
@@ -24,13 +28,14 @@ fn place(offset: i64) -> Place {
 
 impl Rig {
     fn new() -> Rig {
-        let progress = Progress::new(0, BTreeSet::new());
+        let progress = Progress::new(0, BTreeSet::new(), WINDOW);
         Rig {
-            front: FrontDriver::new([(0, progress)]),
+            front: FrontDriver::new(1, FrontLimits::default(), [(0, progress)]),
             now: Instant(1),
             deployed: true,
             full: false,
             asked: Vec::new(),
+            origins: Vec::new(),
             refused: Vec::new(),
             written: Vec::new(),
             paused: Vec::new(),
@@ -44,22 +49,29 @@ impl Rig {
             self.front.step(self.now, event, &mut effects);
             for effect in effects {
                 match effect {
-                    FrontEffect::Prepare { place, record, .. } if record < 0 => {
-                        let refused = Prepared::Refused { request: RequestId(7), record };
-                        events.push_back(FrontEvent::Prepared(place, record.to_string(), refused));
+                    FrontEffect::Prepare(place, record) if record < 0 => {
+                        let (id, refusal) = (record.to_string(), format!("refused {record}"));
+                        let request = Some(RequestId(7));
+                        events.push_back(FrontEvent::Unfit { place, id, request, refusal });
                     }
-                    FrontEffect::Prepare { place, record, .. } if self.deployed => {
-                        events.push_back(FrontEvent::Prepared(place, record.to_string(), prepared(record)));
+                    FrontEffect::Prepare(place, record) if self.deployed => {
+                        events.push_back(prepared(place, record));
                     }
-                    FrontEffect::AskEnd { ticket, request } => self.asked.push((ticket, request)),
-                    FrontEffect::Refuse(place, record) => self.refused.push((place, record)),
-                    FrontEffect::Prepare { place, record, .. } => events.push_back(FrontEvent::TooEarly(place, record)),
-                    FrontEffect::Ask { ticket, request, .. } => self.asked.push((ticket, request.id)),
+                    FrontEffect::Prepare(place, record) => events.push_back(FrontEvent::TooEarly(place, record)),
+                    FrontEffect::Ask { ticket, request, .. } => {
+                        let origin = request.origin.as_deref().expect("it comes from a record");
+                        self.origins.push((origin.offset, origin.answered));
+                        self.asked.push((ticket, request.id));
+                    }
                     FrontEffect::Reply { place, id, .. } => events.push_back(FrontEvent::Write(place, id)),
                     FrontEffect::Write { place, reply, .. } if self.full => {
                         events.push_back(FrontEvent::Unwritten(place, reply));
                     }
-                    FrontEffect::Write { place, watermark, .. } => self.written.push((place, watermark)),
+                    FrontEffect::Write { place, reply, watermark } => {
+                        self.refused
+                            .extend(reply.strip_prefix("refused ").map(|record| (place, record.parse().unwrap())));
+                        self.written.push((place, watermark));
+                    }
                     FrontEffect::Pause(partition) => self.paused.push(partition),
                     FrontEffect::Resume(partition) => self.paused.retain(|paused| *paused != partition),
                 }
@@ -86,11 +98,16 @@ impl Rig {
     }
 }
 
-fn prepared(record: i64) -> Prepared<i64> {
+fn prepared(place: Place, record: i64) -> FrontEvent<i64, String> {
     let (id, operator) = (RequestId(record as u128), OperatorId(0));
     let (function, key, args) = ("f".into(), "a".into(), b"[]"[..].into());
-    let request = Arc::new(Request { id, operator, function, key, args, retained: true, origin: None });
-    Prepared::Request { request, read_only: false }
+    let request = Request { id, operator, function, key, args, retained: true, origin: None };
+    FrontEvent::Prepared { place, id: record.to_string(), request, read_only: false }
+}
+
+fn failed(code: Code) -> Answer {
+    let outcome = Err(Abort::new(code, "why"));
+    Answer::Reply(Reply { id: RequestId(7), tid: Default::default(), epoch: Default::default(), outcome })
 }
 
 fn reply() -> Answer {
@@ -131,8 +148,13 @@ fn what_is_no_request_any_more_has_the_reply_that_it_had() {
     rig.answer(2, Answer::Failed(Failure::Unavailable));
     rig.later(ASK_AGAIN);
     assert_eq!((rig.asked.len(), rig.refused.len()), (3, 0), "nobody can say yet");
-    rig.answer(2, Answer::Unknown);
+    rig.answer(2, failed(Code::UnknownOperator));
     assert_eq!(rig.refused, [(place(1), -2)]);
+    assert_eq!(rig.origins, [(0, 0), (1, 0), (1, 0)], "it is never executed from then on");
+    // It was one, and what it came to is forgotten.
+    rig.step(FrontEvent::Read(vec![(place(2), -3)]));
+    rig.answer(3, failed(Code::ReplyForgotten));
+    assert_eq!((rig.written.len(), rig.refused.len()), (3, 1));
     assert_eq!(rig.front.in_flight_bytes, 0);
 }
 
@@ -170,6 +192,8 @@ fn a_reply_says_below_which_offset_all_have_been_answered() {
     rig.step(FrontEvent::Written(place(0)));
     rig.answer(3, reply());
     assert_eq!(rig.written, [(place(1), 0), (place(0), 0), (place(2), 2)]);
+    rig.read([5]);
+    assert_eq!(rig.origins, [(0, 0), (1, 0), (2, 0), (5, 2)], "requests say it as well");
 }
 
 #[test]
@@ -187,7 +211,7 @@ fn replies_without_room_are_written_later() {
 #[test]
 fn a_front_takes_no_more_than_it_may_and_ends_when_all_is_answered_or_it_takes_too_long() {
     let mut rig = Rig::new();
-    rig.read(0..IN_FLIGHT_MAX as i64);
+    rig.read(0..FrontLimits::default().in_flight_max as i64);
     assert!(!rig.front.has_room());
     let mut rig = Rig::new();
     rig.read([0]);
@@ -223,13 +247,14 @@ fn what_is_still_too_far_ahead_keeps_its_place() {
 fn a_front_takes_no_more_bytes_than_it_may() {
     let mut rig = Rig::new();
     let ask = |rig: &mut Rig, offset: i64, bytes: usize| {
-        let Prepared::Request { request, read_only } = prepared(offset) else { unreachable!() };
-        let request = Request { args: vec![b' '; bytes].into(), ..(*request).clone() };
-        let prepared = Prepared::Request { request: Arc::new(request), read_only };
+        let mut event = prepared(place(offset), offset);
+        if let FrontEvent::Prepared { request, .. } = &mut event {
+            request.args = vec![b' '; bytes].into();
+        }
         rig.front.partitions.get_mut(&0).unwrap().progress.meet(offset);
-        rig.step(FrontEvent::Prepared(place(offset), offset.to_string(), prepared));
+        rig.step(event);
     };
-    ask(&mut rig, 0, IN_FLIGHT_BYTES_MAX - 1);
+    ask(&mut rig, 0, FrontLimits::default().in_flight_bytes_max - 1);
     assert!(rig.front.has_room());
     ask(&mut rig, 1, 1);
     assert!(!rig.front.has_room());
@@ -239,7 +264,7 @@ fn a_front_takes_no_more_bytes_than_it_may() {
 
 #[test]
 fn records_that_wait_for_a_deployment_or_for_room_count_against_what_may_be_read() {
-    let most = IN_FLIGHT_MAX as i64;
+    let most = FrontLimits::default().in_flight_max as i64;
     let mut rig = Rig::new();
     rig.deployed = false;
     rig.read(0..most - 1);

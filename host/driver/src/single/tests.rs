@@ -1,3 +1,5 @@
+mod everything;
+
 use std::sync::Arc;
 
 use styx_protocol::attempt::Execution;
@@ -8,6 +10,7 @@ use styx_protocol::modes::Modes;
 use styx_protocol::replies::Retention;
 use styx_protocol::task::Started;
 use styx_protocol::transaction::Request;
+use styx_transcript::{did, scenario, told};
 
 use super::*;
 
@@ -74,13 +77,16 @@ impl Rig {
     }
 
     fn step(&mut self, event: SingleEvent<u64, u64, u64>) {
+        told(&(self.now.monotonic.0, &event));
         let mut effects = Vec::new();
         self.driver.step(self.now, event, &mut effects);
+        did(&self.driver.wake());
         self.perform(effects);
     }
 
     fn perform(&mut self, effects: Vec<SingleEffect<u64, u64, u64>>) {
         for effect in effects {
+            did(&effect);
             match effect {
                 SingleEffect::Append(record) => self.log.push(record),
                 SingleEffect::Execute(batch) => self.batches.push(batch),
@@ -132,6 +138,7 @@ impl Rig {
 
 #[test]
 fn nothing_is_told_before_it_is_durable() {
+    let _transcript = scenario!("single");
     let mut rig = Rig::new();
     rig.epoch(1);
     rig.step(SingleEvent::Client(ClientMessage::Read(AdminQuery::Workers, 2)));
@@ -143,6 +150,7 @@ fn nothing_is_told_before_it_is_durable() {
 
 #[test]
 fn entities_are_shown_between_epochs() {
+    let _transcript = scenario!("single");
     let mut rig = Rig::new();
     rig.submit(1);
     rig.settle();
@@ -156,6 +164,7 @@ fn entities_are_shown_between_epochs() {
 
 #[test]
 fn epochs_are_held_back_to_fill_while_the_log_does_not_keep_up() {
+    let _transcript = scenario!("single");
     let mut rig = Rig::new();
     (1..=2).for_each(|waiter| rig.epoch(waiter));
     rig.submit(3);
@@ -178,6 +187,7 @@ fn epochs_are_held_back_to_fill_while_the_log_does_not_keep_up() {
 
 #[test]
 fn a_process_that_stops_takes_nothing_new_and_ends_when_all_is_durable() {
+    let _transcript = scenario!("single");
     let mut rig = Rig::new();
     rig.submit(1);
     rig.step(SingleEvent::Stop);
@@ -193,18 +203,22 @@ fn a_process_that_stops_takes_nothing_new_and_ends_when_all_is_durable() {
 
 #[test]
 fn what_was_logged_is_replayed_to_the_same_end_and_answers_nobody() {
+    let _transcript = scenario!("single");
     let mut rig = Rig::new();
     for epoch in 1..=3 {
         rig.epoch(epoch);
         rig.synced(epoch);
     }
-    let again = Rig::of(rig.log.clone());
+    let mut again = Rig::of(rig.log.clone());
     assert_eq!(again.driver.position(), rig.driver.position());
     assert!(again.answers.is_empty() && again.log.is_empty());
+    again.step(SingleEvent::Client(ClientMessage::Read(AdminQuery::Workers, 2)));
+    assert_eq!(again.responses.len(), 1, "what stands in the log is durable");
 }
 
 #[test]
 fn a_snapshot_that_nobody_can_take_is_refused() {
+    let _transcript = scenario!("single");
     let mut rig = Rig::new();
     rig.step(SingleEvent::TakeSnapshot(7));
     assert_eq!(rig.snapshots, [(7, Err(NoSnapshot::Off))]);

@@ -1,6 +1,7 @@
 use styx_protocol::catalog::Catalog;
 use styx_protocol::ids::{Tid, Timestamp};
 use styx_protocol::record::Chain;
+use styx_transcript::{did, scenario, told};
 
 use super::*;
 
@@ -52,6 +53,9 @@ impl Rig {
     fn does(&mut self, run: impl FnOnce(&mut SnapshotScheduler<&'static str>, Instant, &mut Effects)) -> Effects {
         let mut effects = Vec::new();
         run(&mut self.scheduler, self.now, &mut effects);
+        told(&self.now);
+        did(&self.scheduler.due());
+        effects.iter().for_each(did);
         effects.retain(|effect| !matches!(effect, SnapshotEffect::Diagnostic(_)));
         effects
     }
@@ -106,6 +110,7 @@ fn draft(effects: &Effects) -> &ManifestDraft {
 
 #[test]
 fn a_manifest_is_put_when_all_is_written_and_the_log_is_durable_whatever_comes_last() {
+    let _transcript = scenario!("snapshots");
     type Step = fn(&mut Rig) -> Effects;
     let steps: [Step; 3] = [|rig| rig.part(0, 4), |rig| rig.part(1, 4), |rig| rig.durable(4)];
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
@@ -123,6 +128,7 @@ fn a_manifest_is_put_when_all_is_written_and_the_log_is_durable_whatever_comes_l
 
 #[test]
 fn what_is_durable_of_later_epochs_only_counts_up_to_the_snapshots() {
+    let _transcript = scenario!("snapshots");
     let mut rig = Rig::new();
     rig.want("admin");
     rig.scheduler.ended(Epoch(6));
@@ -136,6 +142,7 @@ fn what_is_durable_of_later_epochs_only_counts_up_to_the_snapshots() {
 
 #[test]
 fn the_log_is_trimmed_behind_what_the_store_keeps_and_never_past_the_newest_snapshot() {
+    let _transcript = scenario!("snapshots");
     let mut rig = Rig::new();
     rig.all_written("admin");
     let effects = rig.stored(put(12));
@@ -159,6 +166,7 @@ fn the_log_is_trimmed_behind_what_the_store_keeps_and_never_past_the_newest_snap
 
 #[test]
 fn one_is_taken_when_it_is_due_unless_nothing_has_happened() {
+    let _transcript = scenario!("snapshots");
     let mut rig = Rig::new();
     assert_eq!(rig.scheduler.due(), Some(rig.now.after(INTERVAL)));
     assert_eq!(rig.after(INTERVAL - Duration::from_micros(1)), []);
@@ -174,6 +182,7 @@ fn one_is_taken_when_it_is_due_unless_nothing_has_happened() {
 
 #[test]
 fn a_part_that_is_lost_is_asked_for_again_and_one_that_comes_twice_counts_once() {
+    let _transcript = scenario!("snapshots");
     let mut rig = Rig::new();
     rig.want("admin");
     rig.header(4, 9);
@@ -190,6 +199,7 @@ fn a_part_that_is_lost_is_asked_for_again_and_one_that_comes_twice_counts_once()
 
 #[test]
 fn a_worker_that_writes_another_epochs_part_must_go() {
+    let _transcript = scenario!("snapshots");
     let mut rig = Rig::new();
     let expelled = |effects: Effects| matches!(effects[..], [SnapshotEffect::Expel(WorkerId(1), _)]);
     assert!(expelled(rig.part(1, 4)), "nobody has asked for it");
@@ -200,6 +210,7 @@ fn a_worker_that_writes_another_epochs_part_must_go() {
 
 #[test]
 fn a_store_that_does_not_answer_is_asked_again_and_one_that_another_has_taken_over_ends_the_process() {
+    let _transcript = scenario!("snapshots");
     let mut rig = Rig::new();
     let first = rig.all_written("admin");
     assert_eq!(rig.stored(unavailable()), []);
@@ -212,6 +223,7 @@ fn a_store_that_does_not_answer_is_asked_again_and_one_that_another_has_taken_ov
 
 #[test]
 fn who_wants_one_does_not_wait_for_the_past_to_be_tidied() {
+    let _transcript = scenario!("snapshots");
     let mut rig = Rig::new();
     rig.all_written("first");
     rig.stored(put(12));
@@ -235,13 +247,19 @@ fn who_wants_one_does_not_wait_for_the_past_to_be_tidied() {
         .collect();
     assert_eq!(answered, ["second", "third"]);
     assert!(effects.ends_with(&[SnapshotEffect::Maintain, SnapshotEffect::CutMaintenanceShort]), "{effects:?}");
-    // Nothing has happened since: the fourth gets the one that was just taken.
+    assert_eq!(rig.want("fifth"), [], "it is cut short once");
+    // Nothing has happened since: they get the one that was just taken.
     let effects = rig.maintained(Err(StoreFailure::Stopped));
-    assert!(matches!(&effects[..], [SnapshotEffect::Answer("fourth", Ok(summary))] if summary.sequence == 13));
+    let [SnapshotEffect::Answer("fourth", Ok(fourth)), SnapshotEffect::Answer("fifth", Ok(fifth))] = &effects[..]
+    else {
+        panic!("{effects:?}")
+    };
+    assert_eq!((fourth.sequence, fifth.sequence), (13, 13));
 }
 
 #[test]
 fn maintenance_that_fails_leaves_the_log_as_it_is() {
+    let _transcript = scenario!("snapshots");
     for failure in [unavailable(), Err(StoreFailure::Damaged("a flipped bit".into()))] {
         let mut rig = Rig::new();
         rig.all_written("admin");
@@ -253,6 +271,7 @@ fn maintenance_that_fails_leaves_the_log_as_it_is() {
 
 #[test]
 fn whoever_waits_when_the_generation_ends_is_told() {
+    let _transcript = scenario!("snapshots");
     let mut rig = Rig::new();
     rig.want("first");
     rig.want("second");

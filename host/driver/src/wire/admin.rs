@@ -33,6 +33,8 @@ pub enum AdminQuery {
         /// Most bytes of values, the last one's excepted.
         bytes: u64,
     },
+    /// What each worker has seen of requests and of log lines, in words of its process's own: no driver reads them.
+    Observed(String),
 }
 
 impl AdminQuery {

@@ -52,10 +52,11 @@ impl TicketedResponse {
         let carried = match &self.response {
             Response::Reply(Reply { outcome: Ok(Bytes(value)), .. })
             | Response::Value { value: Some(Bytes(value)), .. } => value.len(),
-            Response::Reply(Reply { outcome: Err(abort), .. }) => abort.message.len(),
+            Response::Reply(Reply { outcome: Err(abort), .. }) => abort.size(),
             Response::Entries { entries: found, .. } => entries(found),
             Response::Partitions(partitions) => partitions.len() * ENTRY,
             Response::Workers(workers) => workers.len() * ENTRY,
+            Response::Observed(seen) => seen.iter().map(String::len).sum(),
             _ => 0,
         };
         ENTRY + carried
@@ -93,6 +94,8 @@ pub enum Response {
         /// As of this epoch; of several workers, the earliest.
         epoch: Epoch,
     },
+    /// What workers have seen, each in words of its process's own.
+    Observed(Vec<String>),
     /// This is another generation, or another catalog: ask again where the newest view says. Nothing has happened.
     WrongGeneration,
 }

@@ -155,3 +155,68 @@ impl<L, R> Answers<L, R> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GENERATION: Generation = Generation(3);
+    const READ_AT: Instant = Instant(1000);
+
+    fn value(epoch: u64) -> Response {
+        Response::Value { value: None, partition: 0, epoch: Epoch(epoch) }
+    }
+
+    fn beat(number: u64, answers: u64) -> Beat {
+        Beat { number, generation: GENERATION, answers }
+    }
+
+    /// Who was told something at once, in this order.
+    fn told(effects: Vec<WorkerEffect<u64, u64>>) -> Vec<u64> {
+        let who = effects.into_iter().map(|effect| match effect {
+            WorkerEffect::Respond(who, _) | WorkerEffect::Answer(who, Answer::Unknown) => who,
+            other => panic!("{other:?}"),
+        });
+        who.collect()
+    }
+
+    fn confirmed(answers: &mut Answers<u64, u64>, beat: Beat) -> Vec<u64> {
+        let mut effects = Vec::new();
+        answers.confirm(beat, GENERATION, &mut effects);
+        told(effects)
+    }
+
+    #[test]
+    fn what_was_read_is_told_when_it_is_durable_and_entities_when_they_are_not_of_the_past() {
+        let mut answers = Answers::new(1000);
+        assert!(answers.read(READ_AT, Epoch(2), Reader::Local(1), Response::Workers(vec![])).is_none());
+        assert!(answers.read(READ_AT, Epoch(2), Reader::Local(2), value(2)).is_none());
+        assert!(answers.read(READ_AT, Epoch(3), Reader::Local(3), Response::Workers(vec![])).is_none());
+        let mut effects = Vec::new();
+        answers.durable(READ_AT, Epoch(1), &mut effects);
+        assert!(effects.is_empty() && !answers.await_beat(READ_AT));
+        answers.durable(READ_AT, Epoch(2), &mut effects);
+        assert_eq!((told(effects), answers.len(), answers.await_beat(READ_AT)), (vec![1], 2, true));
+        let mut effects = Vec::new();
+        answers.durable(READ_AT, Epoch(3), &mut effects);
+        assert!(told(effects).is_empty(), "what was read after an entity waits behind it");
+        answers.unknown(Asker::Local(4));
+        assert!(confirmed(&mut answers, beat(7, 0)).is_empty());
+        answers.unknown(Asker::Local(5));
+        assert_eq!(confirmed(&mut answers, beat(8, 7)), [2, 3, 4]);
+        assert_eq!(confirmed(&mut answers, beat(9, 8)), [5]);
+        assert_eq!(answers.len(), 0);
+    }
+
+    #[test]
+    fn nobody_waits_for_a_read_for_ever() {
+        let mut answers: Answers<u64, u64> = Answers::new(1000);
+        assert!(answers.read(READ_AT, Epoch(0), Reader::Local(1), value(0)).is_none());
+        assert!(answers.read(READ_AT, Epoch(9), Reader::Local(2), value(9)).is_none());
+        let last = READ_AT.after(READ_MAX - Duration::from_micros(1));
+        assert_eq!((answers.await_beat(last), answers.len()), (true, 2));
+        assert_eq!((answers.await_beat(READ_AT.after(READ_MAX)), answers.len()), (false, 0));
+        answers.unknown(Asker::Local(3));
+        assert!(answers.await_beat(READ_AT.after(READ_MAX * 9)), "whether a request is known is waited for");
+    }
+}

@@ -136,3 +136,83 @@ impl Heartbeat {
         self.leaving.is_some_and(|until| !self.attended || until <= now)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use styx_protocol::ids::EngineHash;
+
+    use super::*;
+
+    const OTHER: NodeId = NodeId(20);
+
+    fn heartbeat() -> Heartbeat {
+        Heartbeat::new(Instant(1000), 7, Build { version: "1".into(), engine: EngineHash(1) })
+    }
+
+    /// Who is silent, if a heartbeat is due.
+    fn hello(heartbeat: &mut Heartbeat, now: Instant) -> Option<Vec<WorkerId>> {
+        heartbeat.hello(now, &BTreeMap::from([(OTHER, WorkerId(1))])).map(|hello| hello.silent)
+    }
+
+    fn micros(duration: Duration) -> u64 {
+        duration.as_micros() as u64
+    }
+
+    #[test]
+    fn one_comes_after_the_other_and_sooner_when_somebody_waits() {
+        let mut heartbeat = heartbeat();
+        assert_eq!((hello(&mut heartbeat, Instant(999)), heartbeat.wake()), (None, Instant(1000)));
+        assert_eq!(hello(&mut heartbeat, Instant(1000)), Some(vec![]));
+        let next = 1000 + micros(HEARTBEAT);
+        assert_eq!((hello(&mut heartbeat, Instant(next - 1)), heartbeat.wake()), (None, Instant(next)));
+        heartbeat.hurry();
+        let hurried = Instant(1000 + micros(HURRY));
+        assert_eq!(heartbeat.wake(), hurried);
+        assert_eq!(hello(&mut heartbeat, hurried), Some(vec![]));
+    }
+
+    #[test]
+    fn a_node_is_reported_when_it_was_silent_for_longer_than_it_may_since_it_was_lost_first() {
+        let mut heartbeat = heartbeat();
+        let report = 1000 + micros(SILENT);
+        heartbeat.lost(Instant(1000), OTHER);
+        heartbeat.lost(Instant(5000), OTHER);
+        heartbeat.lost(Instant(1000), NodeId(99));
+        assert_eq!(hello(&mut heartbeat, Instant(report)), Some(vec![]));
+        let next = report + micros(HEARTBEAT);
+        assert_eq!(hello(&mut heartbeat, Instant(next)), Some(vec![WorkerId(1)]), "of others only members");
+        heartbeat.connected(OTHER);
+        assert_eq!(hello(&mut heartbeat, Instant(2 * next)), Some(vec![]));
+        heartbeat.broken(OTHER);
+        heartbeat.connected(OTHER);
+        assert_eq!(hello(&mut heartbeat, Instant(3 * next)), Some(vec![WorkerId(1)]), "what is lost stays lost");
+        heartbeat.restart();
+        assert_eq!(hello(&mut heartbeat, Instant(4 * next)), Some(vec![]));
+    }
+
+    #[test]
+    fn who_leaves_waits_to_be_released_as_long_as_somebody_is_there_to_do_it() {
+        let mut heartbeat = heartbeat();
+        assert!(!heartbeat.may_end(Instant(9_000_000)), "nobody told it to");
+        hello(&mut heartbeat, Instant(1000));
+        heartbeat.leave(Instant(1010));
+        assert_eq!((heartbeat.wake(), heartbeat.may_end(Instant(1010))), (Instant(1010), true), "there is nobody");
+        heartbeat.connected(OTHER);
+        assert!(heartbeat.may_end(Instant(1010)), "another worker is nobody");
+        heartbeat.connected(crate::COORDINATOR);
+        let end = 1010 + micros(LEAVE_MAX);
+        assert!(!heartbeat.may_end(Instant(end - 1)) && heartbeat.may_end(Instant(end)));
+        heartbeat.released(Instant(2000));
+        let end = 2000 + micros(LINGER);
+        assert!(!heartbeat.may_end(Instant(end - 1)) && heartbeat.may_end(Instant(end)));
+        heartbeat.released(Instant(3000));
+        assert!(heartbeat.may_end(Instant(end)), "what was said first stands");
+        heartbeat.lost(Instant(2001), OTHER);
+        assert!(!heartbeat.may_end(Instant(2001)));
+        heartbeat.lost(Instant(2001), crate::COORDINATOR);
+        assert!(heartbeat.may_end(Instant(2001)));
+        heartbeat.begin_life(8);
+        let leaves = heartbeat.hello(Instant(9_000_000), &BTreeMap::new()).map(|hello| (hello.life, hello.leaving));
+        assert_eq!(leaves, Some((8, true)), "in another life, too");
+    }
+}

@@ -1,3 +1,5 @@
+mod everything;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +17,7 @@ use styx_protocol::replies::Retention;
 use styx_protocol::snapshot::{RestoredState, SnapshotHeader};
 use styx_protocol::task::Started;
 use styx_protocol::transaction::Request;
+use styx_transcript::{did, scenario, told};
 
 use super::answers::READ_MAX;
 use super::heartbeat::{HEARTBEAT, HURRY, LEAVE_MAX, LINGER, SILENT};
@@ -105,9 +108,12 @@ impl Rig {
     }
 
     fn step(&mut self, event: WorkerEvent<u64, u64>) {
+        told(&(self.now.monotonic.0, &event));
         let mut effects = Vec::new();
         self.worker.step(self.now, event, &mut effects);
+        did(&self.worker.wake());
         for effect in effects {
+            did(&effect);
             match effect {
                 WorkerEffect::Send { to: COORDINATOR, message } => {
                     if let Message::Changes { changes, .. } = &message {
@@ -277,6 +283,7 @@ fn request(id: u128) -> Request {
 
 #[test]
 fn a_worker_outside_of_a_generation_or_in_another_one_says_so_and_does_nothing() {
+    let _transcript = scenario!("worker");
     let mut rig = Rig::new();
     assert_eq!(rig.ask(1, 1, submit(1)), [Response::WrongGeneration], "nobody's worker");
     rig.invite(1, &[ME]);
@@ -294,6 +301,7 @@ fn a_worker_outside_of_a_generation_or_in_another_one_says_so_and_does_nothing()
 
 #[test]
 fn heartbeats_go_out_while_a_batch_is_out_and_while_it_is_awaited_between_generations() {
+    let _transcript = scenario!("worker");
     let mut rig = Rig::live();
     rig.ask(1, 1, submit(1));
     rig.cut();
@@ -317,6 +325,7 @@ fn heartbeats_go_out_while_a_batch_is_out_and_while_it_is_awaited_between_genera
 
 #[test]
 fn what_an_epoch_changed_is_told_in_pieces_also_by_one_who_is_alone() {
+    let _transcript = scenario!("worker");
     let mut rig = Rig::live();
     for id in 1..=9 {
         let request = Request { retained: true, ..request(id) };
@@ -331,6 +340,7 @@ fn what_an_epoch_changed_is_told_in_pieces_also_by_one_who_is_alone() {
 
 #[test]
 fn nothing_is_told_before_it_is_durable() {
+    let _transcript = scenario!("worker");
     let mut rig = Rig::live();
     rig.ask(1, 1, submit(1));
     rig.cut();
@@ -347,6 +357,7 @@ fn nothing_is_told_before_it_is_durable() {
 
 #[test]
 fn that_nothing_is_known_is_told_when_the_coordinator_shows_that_nobody_else_can_know() {
+    let _transcript = scenario!("worker");
     let mut rig = Rig::live();
     assert_eq!(rig.ask(1, 1, Question::Await(RequestId(5))), []);
     assert_eq!(rig.ask(2, 1, Question::Admin(AdminQuery::Workers)), [], "a later read must not come first");
@@ -359,6 +370,7 @@ fn that_nothing_is_known_is_told_when_the_coordinator_shows_that_nobody_else_can
 
 #[test]
 fn entities_are_shown_between_rounds_when_the_coordinator_has_shown_that_they_are_not_of_the_past() {
+    let _transcript = scenario!("worker");
     let get = || Question::Admin(AdminQuery::Get { operator: 0, key: "a".into() });
     let mut rig = Rig::live();
     assert_eq!(rig.ask(1, 1, get()), [], "another generation may have begun elsewhere");
@@ -388,6 +400,7 @@ fn entities_are_shown_between_rounds_when_the_coordinator_has_shown_that_they_ar
 
 #[test]
 fn the_next_generation_waits_for_what_is_executed_and_its_messages_keep_their_order() {
+    let _transcript = scenario!("worker");
     let mut rig = Rig::live();
     rig.ask(1, 1, submit(1));
     rig.cut();
@@ -413,6 +426,7 @@ fn the_next_generation_waits_for_what_is_executed_and_its_messages_keep_their_or
 
 #[test]
 fn a_member_that_sends_noise_is_reported_and_noise_of_others_is_dropped() {
+    let _transcript = scenario!("worker");
     let mut rig = Rig::new();
     rig.network(NetworkEvent::Connected { peer: COORDINATOR, restarted: false });
     rig.invite(1, &[ME, OTHER]);
@@ -434,6 +448,7 @@ fn a_member_that_sends_noise_is_reported_and_noise_of_others_is_dropped() {
 
 #[test]
 fn an_invitation_that_contradicts_itself_is_not_followed() {
+    let _transcript = scenario!("worker");
     let mut rig = Rig::new();
     let sound = |members: &[u64]| Invite {
         generation: Generation(1),
@@ -461,6 +476,7 @@ fn an_invitation_that_contradicts_itself_is_not_followed() {
 
 #[test]
 fn lost_messages_are_reported_although_a_connection_follows() {
+    let _transcript = scenario!("worker");
     let mut rig = Rig::new();
     rig.network(NetworkEvent::Connected { peer: COORDINATOR, restarted: false });
     rig.invite(1, &[ME, OTHER]);
@@ -477,6 +493,7 @@ fn snapshots() -> Option<SnapshotPlace> {
 
 #[test]
 fn who_cannot_restore_a_snapshot_tells_the_coordinator_and_begins_nothing() {
+    let _transcript = scenario!("worker");
     let mut rig = Rig::new();
     rig.network(NetworkEvent::Connected { peer: COORDINATOR, restarted: false });
     rig.invite_with(1, &[ME, OTHER], snapshots());
@@ -491,6 +508,7 @@ fn who_cannot_restore_a_snapshot_tells_the_coordinator_and_begins_nothing() {
 
 #[test]
 fn who_has_restored_a_snapshot_joins_once_its_components_are_compiled() {
+    let _transcript = scenario!("worker");
     let digest = Digest([3; 32]);
     let mut catalog = Catalog::default();
     catalog.apply(&Control::Deploy(Deployment {
@@ -545,6 +563,7 @@ fn who_has_restored_a_snapshot_joins_once_its_components_are_compiled() {
 
 #[test]
 fn a_member_that_is_cut_off_is_reported_after_a_while_and_not_when_it_is_back() {
+    let _transcript = scenario!("worker");
     let mut rig = Rig::new();
     rig.invite(1, &[ME, OTHER]);
     rig.network(NetworkEvent::Lost { peer: OTHER, why: "gone".into() });
@@ -559,6 +578,7 @@ fn a_member_that_is_cut_off_is_reported_after_a_while_and_not_when_it_is_back() 
 
 #[test]
 fn a_worker_that_leaves_waits_to_be_released_but_not_for_nobody_and_not_for_ever() {
+    let _transcript = scenario!("worker");
     for released in [true, false] {
         let mut rig = Rig::live();
         rig.step(WorkerEvent::Leave);
@@ -581,6 +601,7 @@ fn a_worker_that_leaves_waits_to_be_released_but_not_for_nobody_and_not_for_ever
 
 #[test]
 fn requests_of_this_process_are_answered_here_and_returned_when_the_generation_ends() {
+    let _transcript = scenario!("worker");
     let mut rig = Rig::live();
     let ask = |waiter, id| {
         let request = Arc::new(request(id));
@@ -601,6 +622,7 @@ fn requests_of_this_process_are_answered_here_and_returned_when_the_generation_e
 
 #[test]
 fn a_component_is_asked_for_again_when_the_coordinator_that_was_asked_may_not_have_heard() {
+    let _transcript = scenario!("worker");
     let mut rig = Rig::live();
     let fetches = |rig: &Rig| {
         let is_fetch = |(_, envelope): &&(NodeId, Envelope)| matches!(envelope, Envelope::FetchComponent(_));
@@ -618,6 +640,7 @@ fn a_component_is_asked_for_again_when_the_coordinator_that_was_asked_may_not_ha
 
 #[test]
 fn many_answers_travel_in_several_frames() {
+    let _transcript = scenario!("worker");
     let mut rig = Rig::live();
     let (generation, placement) = (Generation(9), PlacementVersion::FIRST);
     let query = |ticket| Query { ticket, generation, placement, question: submit(ticket.into()) };
@@ -632,6 +655,7 @@ fn many_answers_travel_in_several_frames() {
 
 #[test]
 fn a_gateway_whose_answers_are_not_taken_is_made_to_ask_again() {
+    let _transcript = scenario!("worker");
     let mut rig = Rig::live();
     let unsent = |to| WorkerEvent::ControlUnsent { to, why: "too much waits".into() };
     rig.step(unsent(COORDINATOR));
@@ -645,6 +669,7 @@ fn a_gateway_whose_answers_are_not_taken_is_made_to_ask_again() {
 
 #[test]
 fn a_component_is_asked_for_again_when_the_coordinator_could_not_be_told() {
+    let _transcript = scenario!("worker");
     let mut rig = Rig::live();
     rig.step(WorkerEvent::ComponentAbsent(Digest([7; 32])));
     let asked =
@@ -658,6 +683,7 @@ fn a_component_is_asked_for_again_when_the_coordinator_could_not_be_told() {
 
 #[test]
 fn what_cannot_be_sent_to_the_coordinator_ends_the_membership() {
+    let _transcript = scenario!("worker");
     let mut rig = Rig::live();
     let life = rig.hellos.last().expect("it has said hello").life;
     rig.now.wall.0 += 5;
@@ -670,6 +696,7 @@ fn what_cannot_be_sent_to_the_coordinator_ends_the_membership() {
 
 #[test]
 fn a_suspect_is_forgotten_once_it_is_in_quarantine() {
+    let _transcript = scenario!("worker");
     let suspect = |request| Suspect {
         request: RequestId(request),
         app: "shop".into(),

@@ -71,8 +71,10 @@ pub struct Checker {
 impl Checker {
     /// Nothing has happened. With `notes`, what transactions touch is kept.
     pub fn new(config: &Config, placement: Arc<Placement>, notes: bool) -> Self {
+        let mut oracle = Oracle::new(config.layout.seed, notes);
+        oracle.changed = Some(Vec::new());
         Checker {
-            oracle: Oracle::new(config.layout.seed, notes),
+            oracle,
             remembered: ExpectedReplies::new(config.retention, placement),
             config: *config,
             sequenced: BTreeMap::new(),
@@ -427,7 +429,8 @@ impl Checker {
         })?;
         self.ended.push(ended);
         self.remember_ends(at);
-        if self.lenient { Ok(()) } else { self.looks.ended(epoch, &self.oracle.state) }
+        let changed = self.oracle.changed.as_mut().map(std::mem::take).unwrap_or_default();
+        if self.lenient { Ok(()) } else { self.looks.ended(epoch, changed, &self.oracle.state) }
     }
 
     /// Checks that those were moved behind the others that conflict, on the state of the epoch's start.

@@ -67,6 +67,8 @@ pub struct Attempt {
 struct Queried {
     expected: Result<u64, Abort>,
     base: Epoch,
+    /// Those of all times that it ran: a record is read again.
+    bases: BTreeSet<Epoch>,
     rank: (u64, u64, u64),
 }
 
@@ -93,8 +95,11 @@ impl History {
         // A gateway may ask again; the earliest state is early enough for all that was told of it, and what was lost of
         // the log is no state.
         let rank = (next, 0, self.queried);
-        let rank = self.queries.get(&id).map_or(rank, |before| before.rank.min(rank));
-        self.queries.insert(id, Queried { expected, base, rank });
+        let before = self.queries.remove(&id);
+        let rank = before.as_ref().map_or(rank, |before| before.rank.min(rank));
+        let mut bases = before.map(|before| before.bases).unwrap_or_default();
+        bases.insert(base);
+        self.queries.insert(id, Queried { expected, base, bases, rank });
     }
 
     /// A query runs in a generation that is over, and its worker does not know.
@@ -117,7 +122,7 @@ impl History {
     pub fn leaves(
         &self,
         id: RequestId,
-        tid: Tid,
+        (tid, epoch): (Tid, Epoch),
         aborted: Option<&Abort>,
         checker: &Checker,
         durable: Epoch,
@@ -126,8 +131,9 @@ impl History {
             return Ok(());
         }
         let base = match self.queries.get(&id) {
+            Some(queried) if queried.bases.contains(&epoch) => epoch,
+            _ if self.overtaken.contains(&id) => return Ok(()),
             Some(queried) => queried.base,
-            None if self.overtaken.contains(&id) => return Ok(()),
             None => checker.ends_in(tid).ok_or_else(|| {
                 let message = format!("a reply to request {id} is of transaction {tid}, which is not in the log");
                 Failure::new("own reply", message).about(&[tid])
@@ -189,6 +195,53 @@ impl History {
         let sequenced = checker.sequenced.get(&reply.tid).map(|known| &known.request);
         let own = sequenced.is_some_and(|known| known.id == reply.id && (kind == Kind::Await || known == request));
         ensure(own, "own reply", || format!("{request:?} is answered with {reply:?}, which is {sequenced:?}"))
+    }
+
+    /// A front is told what a record came to, which is a request or nothing that anybody knows of.
+    ///
+    /// # Errors
+    /// It came to something else.
+    pub fn record_reply(
+        &mut self,
+        of: Option<usize>,
+        record: (u128, u32, u64),
+        reply: &Reply,
+        is_query: bool,
+        checker: &Checker,
+    ) -> Checked {
+        let request = of.map(|of| self.requests[of].request.clone());
+        ensure(request.as_ref().is_some_and(|request| request.id == reply.id), "own reply", || {
+            format!("record {record:?} is answered with {reply:?}; it is {request:?}")
+        })?;
+        let request = request.expect("there is one");
+        let tids = checker.by_id.get(&request.id).map_or(&[][..], |tids| &tids[..]);
+        if refused(reply) {
+            let reason = match code_of(reply) {
+                Some(Code::TooLarge) => request.weight() > checker.request_max(),
+                Some(Code::ReplyForgotten) => tids.iter().any(|tid| {
+                    let known = &checker.sequenced[tid];
+                    known.end.is_some() && record_of(&known.request) == Some(record)
+                }),
+                // Of another record with the same id, in an app that was deployed anew.
+                Some(Code::IdempotencyMismatch) => {
+                    tids.iter().any(|tid| record_of(&checker.sequenced[tid].request) != Some(record))
+                }
+                _ => false,
+            };
+            return ensure(reason, "own reply", || {
+                format!("record {record:?} is refused without reason: {reply:?}, ran as {tids:?}")
+            });
+        }
+        if is_query {
+            // One that was asked again may have been answered of the state before.
+            let now = self.queries.get(&reply.id).filter(|queried| queried.base == reply.epoch);
+            let is_true = now.is_none_or(|queried| checker.is_lenient() || same(&queried.expected, &reply.outcome));
+            return ensure(is_true, "serial order", || format!("the query {record:?} came to {reply:?}; {now:?}"));
+        }
+        ensure(tids.contains(&reply.tid), "own reply", || {
+            format!("record {record:?} is answered with {reply:?}, and ran as {tids:?}")
+        })?;
+        told(reply, checker)
     }
 
     /// A client is given a receipt.
@@ -254,6 +307,13 @@ impl History {
     /// After all is over: nothing told was lost, and told differently, or ran twice; and the order
     /// is that of real time.
     pub fn check(&self, checker: &Checker) -> Checked {
+        for (control, _) in self.controls.iter().filter(|(_, told)| *told) {
+            ensure(
+                checker.records.iter().any(|record| record.controls.contains(control)),
+                "acknowledged kept",
+                || format!("{control:?} was told to be done, and the log does not have it"),
+            )?;
+        }
         for (control, told) in &self.controls {
             if let (Control::Deploy(deployment), true) = (control, told) {
                 ensure(checker.deployments.iter().any(|(id, _)| *id == deployment.id), "acknowledged kept", || {

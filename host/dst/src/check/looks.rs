@@ -32,7 +32,7 @@ type Versions = Vec<(Epoch, Option<u64>)>;
 #[derive(Debug, Default)]
 pub struct Looks {
     versions: BTreeMap<(u32, &'static str), Versions>,
-    last: (Epoch, Entities),
+    last: Epoch,
     waiting: Vec<Look>,
 }
 
@@ -44,32 +44,25 @@ impl Looks {
 
     /// Checks a look as soon as all of its epochs have ended.
     pub fn shown(&mut self, look: Look) -> Checked {
-        if *look.epochs.end() > self.last.0 {
+        if *look.epochs.end() > self.last {
             self.waiting.push(look);
             return Ok(());
         }
         self.check(&look)
     }
 
-    pub fn ended(&mut self, epoch: Epoch, state: &Entities) -> Checked {
-        let keys = |entities: &Entities| -> Vec<_> {
-            let of = |(operator, keys): (&u32, &BTreeMap<_, u64>)| {
-                let operator = *operator;
-                keys.iter().map(move |(key, value)| (operator, *key, *value)).collect::<Vec<_>>()
-            };
-            entities.iter().flat_map(of).collect()
-        };
-        for (operator, key, value) in keys(state) {
-            if value_in(&self.last.1, operator, key) != Some(value) {
-                self.versions.entry((operator, key)).or_default().push((epoch, Some(value)));
+    /// An epoch has ended, in which nothing else has changed than this, if that.
+    pub fn ended(&mut self, epoch: Epoch, mut changed: Vec<(u32, &'static str)>, state: &Entities) -> Checked {
+        changed.sort_unstable();
+        changed.dedup();
+        for (operator, key) in changed {
+            let value = value_in(state, operator, key);
+            let versions = self.versions.entry((operator, key)).or_default();
+            if versions.last().and_then(|(_, value)| *value) != value {
+                versions.push((epoch, value));
             }
         }
-        for (operator, key, _) in keys(&self.last.1) {
-            if value_in(state, operator, key).is_none() {
-                self.versions.entry((operator, key)).or_default().push((epoch, None));
-            }
-        }
-        self.last = (epoch, state.clone());
+        self.last = epoch;
         let due = |look: &mut Look| *look.epochs.end() <= epoch;
         let due: Vec<Look> = self.waiting.extract_if(.., due).collect();
         due.iter().try_for_each(|look| self.check(look))

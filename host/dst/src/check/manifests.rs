@@ -33,6 +33,11 @@ impl Manifests {
         self.there.iter().map(|(sequence, mentioned)| (*sequence, mentioned))
     }
 
+    /// Number of the newest that was put.
+    pub fn newest(&self) -> u64 {
+        self.newest.0
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.there.len()

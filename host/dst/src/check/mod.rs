@@ -8,6 +8,7 @@ pub mod lines;
 pub mod looks;
 pub mod manifests;
 pub mod placements;
+pub mod records;
 pub mod snapshot;
 pub mod state;
 pub mod waits;

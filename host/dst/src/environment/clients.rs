@@ -9,7 +9,7 @@ use styx_protocol::machine::worker::ClientResponse;
 use super::Environment;
 use crate::check::looks::Look;
 use crate::check::{Checked, ensure};
-use crate::event::{Event, Life, Response};
+use crate::event::{Event, Life, Response, Waiter};
 
 impl Environment {
     /// The client of an attempt sees its connection break.
@@ -24,7 +24,7 @@ impl Environment {
             match response {
                 Told::Reply(reply) => {
                     let aborted: Option<&Abort> = reply.outcome.as_ref().err();
-                    self.history.leaves(reply.id, reply.tid, aborted, &self.checker, self.durable)?;
+                    self.history.leaves(reply.id, (reply.tid, reply.epoch), aborted, &self.checker, self.durable)?;
                 }
                 Told::Accepted(id) => self.history.accepted(*id, &self.checker, self.durable)?,
                 Told::Value { epoch, .. } | Told::Entries { epoch, .. } => self.seen(*epoch)?,
@@ -35,12 +35,12 @@ impl Environment {
     }
 
     /// The same of a single process.
-    pub fn leaves_alone(&mut self, responses: &[ClientResponse<usize>]) -> Checked {
+    pub fn leaves_alone(&mut self, responses: &[ClientResponse<Waiter>]) -> Checked {
         for response in responses {
             match response {
                 ClientResponse::Reply { reply, .. } => {
                     let aborted = reply.outcome.as_ref().err();
-                    self.history.leaves(reply.id, reply.tid, aborted, &self.checker, self.durable)?;
+                    self.history.leaves(reply.id, (reply.tid, reply.epoch), aborted, &self.checker, self.durable)?;
                 }
                 ClientResponse::Accepted { id, .. } => self.history.accepted(*id, &self.checker, self.durable)?,
                 ClientResponse::Unknown { .. } | ClientResponse::Returned { .. } => {}

@@ -4,6 +4,7 @@
 mod clients;
 mod epochs;
 mod network;
+mod records;
 mod snapshots;
 mod topic;
 mod waits;
@@ -22,6 +23,7 @@ use crate::check::generations::Generations;
 use crate::check::history::History;
 use crate::check::manifests::Manifests;
 use crate::check::placements::Placements;
+use crate::check::records::Replied;
 use crate::check::wishes::Wishes;
 use crate::check::{Checked, Failure};
 use crate::event::{Event, Life};
@@ -30,10 +32,13 @@ use crate::network::Network;
 use crate::plan::{Delay, Plan};
 use crate::queue::Queue;
 use crate::random::Random;
+use crate::records::Brokers;
 use crate::store::{Client, Names};
 use crate::topic::Topic;
 use crate::toy;
 use crate::trace::Trace;
+
+pub use records::TOPIC;
 
 /// Everything outside the processes; they reach it through this alone.
 #[derive(Debug)]
@@ -57,6 +62,10 @@ pub struct Environment {
     pub store: Client,
     /// Names for what is put there.
     pub names: Arc<Names>,
+    /// Topics of records and of replies to them.
+    pub brokers: Brokers,
+    /// Replies that are committed.
+    pub replied: Replied,
     /// The topic of the log, where it is not on a disk.
     pub topic: Topic,
     /// Who has written the last fence.
@@ -124,6 +133,7 @@ impl Environment {
     /// An environment in which nothing has happened.
     pub fn new(plan: Plan, random: Random, notes: bool) -> Self {
         let alone = Arc::new(Placement::round_robin(plan.config.layout.partitions, 1));
+        let brokers = plan.records.map_or_else(Brokers::default, |plan| Brokers::new(plan.partitions, plan.egress));
         Environment {
             checker: Checker::new(&plan.config, alone, notes),
             plan,
@@ -135,6 +145,8 @@ impl Environment {
             calm: false,
             store: Client::default(),
             names: Arc::default(),
+            brokers,
+            replied: Replied::default(),
             topic: Topic::default(),
             writer: None,
             writer_generation: 0,

@@ -38,9 +38,17 @@ impl Environment {
 
     /// Numbers of all snapshots that can be begun with.
     pub fn usable(&self) -> Vec<u64> {
-        let is_usable =
-            |(_, mentioned): &(u64, &Mentioned)| !mentioned.parts.iter().any(|name| self.damaged.contains_key(name));
+        let is_usable = |(sequence, mentioned): &(u64, &Mentioned)| {
+            let is_damaged = |name: &String| self.damaged.contains_key(name);
+            !is_damaged(&manifest_name(*sequence)) && !mentioned.parts.iter().any(is_damaged)
+        };
         self.manifests.iter().filter(is_usable).map(|(sequence, _)| sequence).collect()
+    }
+
+    /// Whether an object is the manifest of a snapshot that newer ones have followed.
+    pub fn is_behind(&self, name: &str) -> bool {
+        let sequence = name.strip_prefix(MANIFESTS).and_then(|digits| digits.parse::<u64>().ok());
+        sequence.is_some_and(|sequence| sequence < self.manifests.newest())
     }
 
     pub(super) fn was_put(&mut self, name: &str) {
@@ -106,7 +114,7 @@ impl Environment {
     /// none: one must always be left. Gives whether something is.
     pub fn damage_snapshot(&mut self) -> bool {
         let mut newest = self.manifests.iter().rev();
-        let Some((_, Mentioned { parts, .. })) = newest.next() else { return false };
+        let Some((sequence, Mentioned { parts, .. })) = newest.next() else { return false };
         let others: Vec<&String> = newest.flat_map(|(_, other)| &other.parts).collect();
         if others.is_empty() || self.usable().len() < self.manifests.len() {
             return false;
@@ -115,7 +123,8 @@ impl Environment {
         if own.is_empty() {
             return false;
         }
-        let name = self.random.pick(&own).clone();
+        let manifest = manifest_name(sequence);
+        let name = if self.random.chance(250) { manifest } else { self.random.pick(&own).clone() };
         self.figures.damaged += 1;
         let (at, cut) = (self.random.number(), self.random.chance(500));
         let before = self.store.contents().damage(&object_store::path::Path::from(name.as_str()), at, cut);
@@ -174,6 +183,11 @@ impl Environment {
     pub fn restored_alone(&mut self, restored: &RestoredState) -> Checked {
         self.checker.restored(restored, &|_| true)
     }
+}
+
+/// The name of a snapshot's manifest in the store.
+fn manifest_name(sequence: u64) -> String {
+    format!("{MANIFESTS}{sequence:020}")
 }
 
 fn found(store: &SnapshotStore, manifest: Manifest) -> Checked<Found> {

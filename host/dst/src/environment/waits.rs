@@ -43,6 +43,7 @@ impl Environment {
             Wait::Confirmation(sender) => self.awaits_confirmation(life, thread, &sender),
             Wait::Fetch => self.fetches(life, thread),
             Wait::Forget(offset) => self.forgets(life, thread, offset),
+            Wait::Call(call) => self.calls(life, thread, *call),
             Wait::State(..) => panic!("the process itself answers"),
         }
     }

@@ -18,10 +18,11 @@ use styx_protocol::task::RunId;
 
 use super::Input;
 use super::directory::Directory;
+use super::front::FrontInput;
 use crate::check::Checked;
 use crate::clock::Clock;
 use crate::environment::Environment;
-use crate::event::{Event, Life, Response, ThreadId};
+use crate::event::{Event, Life, Response, ThreadId, Waiter};
 use crate::network::{Happening, Outgoing, Peers, Unsent};
 use crate::thread::{Answer, Thread, Wait};
 
@@ -278,6 +279,18 @@ impl Around<'_> {
     }
 
     // Clients and people.
+
+    /// Answers whoever waits.
+    pub fn answer_to(&mut self, waiter: Waiter, answer: ClientAnswer) -> Checked {
+        match waiter {
+            Waiter::Client(attempt) => self.answer(attempt, answer),
+            Waiter::Front(session, ticket) => {
+                let input = FrontInput::Answered(session, ticket, answer);
+                self.own.inbox.borrow_mut().push_back(Input::Front(Box::new(input)));
+                Ok(())
+            }
+        }
+    }
 
     /// Answers a client.
     pub fn answer(&mut self, attempt: usize, answer: ClientAnswer) -> Checked {

@@ -9,20 +9,26 @@ use styx_driver::client::{Answer, ClientMessage};
 use styx_driver::gateway::{GatewayDriver, GatewayEffect, GatewayEvent, TICK};
 use styx_driver::time::Instant;
 use styx_driver::wire::Envelope;
+use styx_protocol::catalog::Catalog;
 use styx_protocol::machine::worker::ClientRequest;
 
 use super::around::Around;
+use super::front::{Front, FrontInput};
 use crate::check::{Checked, ensure};
-use crate::event::Message;
+use crate::event::{Message, Waiter};
 
 #[derive(Debug)]
 pub struct Gateway {
-    driver: GatewayDriver<usize, usize>,
+    driver: GatewayDriver<Waiter, usize>,
+    /// What is deployed, as far as it knows.
+    catalog: Arc<Catalog>,
+    /// Its front for records.
+    front: Option<Front>,
     /// What the log can take, as the coordinator said it last.
     condition: LogCondition,
     ticked: Instant,
     /// Requests that it has been asked and has not answered.
-    asked: BTreeSet<usize>,
+    asked: BTreeSet<Waiter>,
 }
 
 /// Requests under way.
@@ -34,7 +40,10 @@ impl Gateway {
         around.connect(COORDINATOR, &coordinators[0].clone());
         let backlog_max = around.environment.plan.cluster.gateway_backlog_max.min(BACKLOG_MAX);
         let now = around.instant();
+        let front = around.environment.plan.records.map(|_| Front::new(true, around));
         Gateway {
+            catalog: Arc::default(),
+            front,
             driver: GatewayDriver::new(now, coordinators, backlog_max),
             condition: LogCondition::default(),
             ticked: now,
@@ -44,28 +53,37 @@ impl Gateway {
 
     /// What somebody waits for in it.
     pub fn under_way(&self) -> usize {
-        self.driver.under_way()
+        self.driver.under_way() + self.front.as_ref().map_or(0, Front::under_way)
     }
 
-    /// Takes a client's message.
-    pub fn hear(&mut self, attempt: usize, message: Message, around: &mut Around<'_>) -> Checked {
+    /// Takes something for its front.
+    pub fn front(&mut self, input: FrontInput, around: &mut Around<'_>) -> Checked {
+        let Some(front) = &mut self.front else { return Ok(()) };
+        let asked = front.take(input, &self.catalog, around)?;
+        asked.into_iter().try_for_each(|(waiter, message)| self.hear(waiter, message, around))
+    }
+
+    /// Takes a client's message, or its front's.
+    pub fn hear(&mut self, waiter: Waiter, message: Message, around: &mut Around<'_>) -> Checked {
         let request = match message {
             Message::Submit(request, receipt) => match self.condition.refuses_writes() {
-                Some(failure) => return around.answer(attempt, Answer::Failed(failure)),
-                None => ClientRequest::Submit { request, waiter: attempt, receipt },
+                // Those with a key may have ended before.
+                Some(failure) => return around.answer_to(waiter, Answer::Failed(failure)),
+                None => ClientRequest::Submit { request, waiter, receipt },
             },
             Message::Query(request) => match self.condition.refuses_reads() {
-                Some(failure) => return around.answer(attempt, Answer::Failed(failure)),
-                None => ClientRequest::Query { request: Arc::unwrap_or_clone(request), waiter: attempt },
+                Some(failure) => return around.answer_to(waiter, Answer::Failed(failure)),
+                None => ClientRequest::Query { request: Arc::unwrap_or_clone(request), waiter },
             },
-            Message::Await(id) => ClientRequest::Await { id, waiter: attempt },
+            Message::Await(id) => ClientRequest::Await { id, waiter },
             Message::Look(query) => {
+                let Waiter::Client(attempt) = waiter else { panic!("a front does not look") };
                 return self.step(GatewayEvent::Client(ClientMessage::Read(query, attempt)), around);
             }
             Message::Control(_) => panic!("deployments go to the coordinator"),
         };
         let counts = !matches!(request, ClientRequest::Await { .. });
-        self.asked.extend(counts.then_some(attempt));
+        self.asked.extend(counts.then_some(waiter));
         self.step(GatewayEvent::Client(ClientMessage::Request(request)), around)?;
         // Those with a key may be known to a worker: more of them are passed on.
         let most = backlog_for(true, around.environment.plan.cluster.gateway_backlog_max);
@@ -77,16 +95,20 @@ impl Gateway {
     pub fn settle(&mut self, around: &mut Around<'_>) -> Checked {
         self.step(GatewayEvent::Settled, around)?;
         self.ticked = around.instant();
-        self.step(GatewayEvent::Tick, around)
+        self.step(GatewayEvent::Tick, around)?;
+        let Some(front) = &mut self.front else { return Ok(()) };
+        let asked = front.tick(&self.catalog, around)?;
+        asked.into_iter().try_for_each(|(waiter, message)| self.hear(waiter, message, around))
     }
 
     /// When it wants to be woken.
     pub fn wake(&self) -> Instant {
-        self.ticked.after(TICK)
+        let front = self.front.as_ref().and_then(|front| front.wake(self.ticked));
+        front.unwrap_or(Instant(u64::MAX)).min(self.ticked.after(TICK))
     }
 
     /// Steps the driver.
-    pub fn step(&mut self, event: GatewayEvent<usize, usize>, around: &mut Around<'_>) -> Checked {
+    pub fn step(&mut self, event: GatewayEvent<Waiter, usize>, around: &mut Around<'_>) -> Checked {
         let mut effects = Vec::new();
         self.driver.step(around.instant(), event, &mut effects);
         let mut undelivered = Vec::new();
@@ -104,12 +126,15 @@ impl Gateway {
                 GatewayEffect::Connect { node, address } => around.connect(node, &address),
                 GatewayEffect::Disconnect(node) => around.forget(node),
                 GatewayEffect::Redirect(address) => around.redirect(COORDINATOR, &address),
-                GatewayEffect::Answer(attempt, answer) => {
-                    self.asked.remove(&attempt);
-                    around.answer(attempt, answer)?;
+                GatewayEffect::Answer(waiter, answer) => {
+                    self.asked.remove(&waiter);
+                    around.answer_to(waiter, answer)?;
                 }
                 GatewayEffect::Respond(attempt, seen) => around.show(attempt, seen)?,
-                GatewayEffect::Catalog(catalog) => around.environment.learn(&catalog),
+                GatewayEffect::Catalog(catalog) => {
+                    around.environment.learn(&catalog);
+                    self.catalog = catalog;
+                }
                 GatewayEffect::Admit(condition) => self.condition = condition,
                 GatewayEffect::Informed => {}
                 GatewayEffect::PeerError => around.environment.peer_error(around.own.life),

@@ -8,6 +8,7 @@ mod booting;
 mod candidate;
 mod coordinator;
 mod directory;
+mod front;
 mod gateway;
 mod leasing;
 mod log;
@@ -32,6 +33,7 @@ use styx_protocol::ids::{EngineHash, Epoch, Generation};
 pub use around::{Around, Inbox, Own};
 pub use booting::Booting;
 pub use directory::{Directory, Kept};
+pub use front::FrontInput;
 
 use self::candidate::Candidate;
 use self::coordinator::Coordinator;
@@ -40,7 +42,7 @@ use self::single::Single;
 use self::worker::Worker;
 use crate::check::state::WorkerState;
 use crate::check::{Checked, Failure};
-use crate::event::{Message, Work};
+use crate::event::{Message, Waiter, Work};
 
 /// Role of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +64,9 @@ pub enum Input {
     /// A client's message.
     Client(usize, Message),
     /// Of a single process.
-    Single(Box<SingleEvent<usize, usize, usize>>),
+    Single(Box<SingleEvent<Waiter, usize, usize>>),
+    /// Of a front for records.
+    Front(Box<FrontInput>),
     Coordinator(Box<CoordinatorEvent<usize, usize>>),
     Worker(Box<WorkerEvent<usize, usize>>),
 }
@@ -136,7 +140,7 @@ impl Process {
             (Process::Single(single), Input::Single(event)) => single.step(*event, around),
             (Process::Single(single), Input::Client(attempt, message)) => {
                 if single.serves() {
-                    single.hear(attempt, message, around)
+                    single.hear(Waiter::Client(attempt), message, around)
                 } else {
                     around.environment.break_connection(attempt);
                     Ok(())
@@ -154,7 +158,12 @@ impl Process {
             (Process::Worker(worker), Input::Worker(event)) => worker.step(*event, around),
             (Process::Worker(worker), Input::Network(event)) => worker.step(WorkerEvent::Network(event), around),
             (Process::Gateway(gateway), Input::Network(event)) => gateway.step(GatewayEvent::Network(event), around),
-            (Process::Gateway(gateway), Input::Client(attempt, message)) => gateway.hear(attempt, message, around),
+            (Process::Gateway(gateway), Input::Client(attempt, message)) => {
+                gateway.hear(Waiter::Client(attempt), message, around)
+            }
+            (Process::Gateway(gateway), Input::Front(input)) => gateway.front(*input, around),
+            (Process::Single(single), Input::Front(input)) => single.front(*input, around),
+            (Process::Booting(_), Input::Front(_)) => Ok(()),
             (_, other) => panic!("nobody sends this here: {other:?}"),
         }
     }

@@ -9,6 +9,7 @@ use styx_driver::single::{SingleConfig, SingleDriver, SingleEffect, SingleEvent,
 use styx_driver::snapshots::SnapshotConfig;
 use styx_driver::time::Instant;
 use styx_durability::log::LogReport;
+use styx_protocol::catalog::Catalog;
 use styx_protocol::ids::{Epoch, Generation, LogPosition};
 use styx_protocol::machine::Config;
 use styx_protocol::machine::worker::ClientRequest;
@@ -18,6 +19,7 @@ use styx_protocol::transaction::Transaction;
 use super::Input;
 use super::around::Around;
 use super::booting::Booted;
+use super::front::{Front, FrontInput};
 use super::log::LogThread;
 use super::long;
 use super::pool::{ExecutionPool, Finished};
@@ -25,11 +27,11 @@ use super::storing::StoreThread;
 use super::writing::PartThread;
 use crate::check::state::WorkerState;
 use crate::check::{Checked, ensure};
-use crate::event::{Message, Work};
+use crate::event::{Message, Waiter, Work};
 
-type Driver = SingleDriver<usize, usize, usize>;
-type DriverEvent = SingleEvent<usize, usize, usize>;
-type DriverEffect = SingleEffect<usize, usize, usize>;
+type Driver = SingleDriver<Waiter, usize, usize>;
+type DriverEvent = SingleEvent<Waiter, usize, usize>;
+type DriverEffect = SingleEffect<Waiter, usize, usize>;
 
 /// Batches up to this size may run on the driver's own thread: nobody waits for its heartbeats.
 const INLINE_MAX: usize = 3;
@@ -50,6 +52,12 @@ pub struct Single {
     /// The record that was cut last.
     cut: Option<Arc<EpochRecord>>,
     has_ended: bool,
+    /// What is deployed.
+    catalog: Arc<Catalog>,
+    /// Its front for records.
+    front: Option<Front>,
+    /// When that was woken last.
+    ticked: Instant,
 }
 
 #[derive(Debug)]
@@ -92,7 +100,11 @@ impl Single {
             ),
             None => (None, None),
         };
+        let front = around.environment.plan.records.map(|_| Front::new(false, around));
         let mut single = Single {
+            catalog: Arc::default(),
+            front,
+            ticked: around.instant(),
             driver: SingleDriver::new(config),
             pool,
             log,
@@ -119,20 +131,33 @@ impl Single {
 
     /// What somebody waits for in it.
     pub fn under_way(&self) -> usize {
-        self.driver.under_way()
+        self.driver.under_way() + self.front.as_ref().map_or(0, Front::under_way)
+    }
+
+    /// Takes something for its front.
+    pub fn front(&mut self, input: FrontInput, around: &mut Around<'_>) -> Checked {
+        let Some(front) = &mut self.front else { return Ok(()) };
+        let asked = front.take(input, &self.catalog, around)?;
+        asked.into_iter().try_for_each(|(waiter, message)| self.hear(waiter, message, around))
+    }
+
+    fn tick_front(&mut self, around: &mut Around<'_>) -> Checked {
+        self.ticked = around.instant();
+        let Some(front) = &mut self.front else { return Ok(()) };
+        let asked = front.tick(&self.catalog, around)?;
+        asked.into_iter().try_for_each(|(waiter, message)| self.hear(waiter, message, around))
     }
 
     pub fn worker_state(&self) -> WorkerState<'_> {
         WorkerState { state: self.driver.state(), remembered: self.driver.remembered() }
     }
 
-    /// Takes a client's message.
-    pub fn hear(&mut self, attempt: usize, message: Message, around: &mut Around<'_>) -> Checked {
+    /// Takes a client's message, or its front's.
+    pub fn hear(&mut self, waiter: Waiter, message: Message, around: &mut Around<'_>) -> Checked {
         let condition = LogCondition { full: around.own.directory.is_full(), stalled: false };
-        let waiter = attempt;
         let request = match message {
             Message::Submit(request, receipt) => match condition.refuses_writes() {
-                Some(failure) => return around.answer(attempt, Answer::Failed(failure)),
+                Some(failure) => return around.answer_to(waiter, Answer::Failed(failure)),
                 None => ClientRequest::Submit { request, waiter, receipt },
             },
             Message::Query(request) => ClientRequest::Query { request: Arc::unwrap_or_clone(request), waiter },
@@ -142,6 +167,7 @@ impl Single {
                 return self.step(SingleEvent::Deploy { control, waiter }, around);
             }
             Message::Look(query) => {
+                let Waiter::Client(attempt) = waiter else { panic!("a front does not look") };
                 return self.step(SingleEvent::Client(ClientMessage::Read(query, attempt)), around);
             }
         };
@@ -186,7 +212,11 @@ impl Single {
         if self.recovering.is_some() {
             self.recover(around)?;
         }
-        if self.recovering.is_none() { self.step(SingleEvent::Settled, around) } else { Ok(()) }
+        if self.recovering.is_some() {
+            return Ok(());
+        }
+        self.step(SingleEvent::Settled, around)?;
+        self.tick_front(around)
     }
 
     /// Replays the next records of the log; at its end clients may come.
@@ -218,7 +248,9 @@ impl Single {
         if self.recovering.is_some() && self.driver.is_idle() && self.log.has_record() {
             return Some(around.instant());
         }
-        self.driver.wake()
+        let front = self.front.as_ref().filter(|_| self.recovering.is_none());
+        let front = front.and_then(|front| front.wake(self.ticked));
+        self.driver.wake().into_iter().chain(front).min()
     }
 
     fn apply(
@@ -295,7 +327,10 @@ impl Single {
                 long::start(None, task, around);
             }
             SingleEffect::AnswerLong(run, answer) => around.has_read((None, run), answer),
-            SingleEffect::PrepareCatalog(catalog) => around.environment.learn(&catalog),
+            SingleEffect::PrepareCatalog(catalog) => {
+                around.environment.learn(&catalog);
+                self.catalog = catalog;
+            }
             SingleEffect::WritePart(part) => {
                 around.environment.part_begun_alone(part.epoch)?;
                 self.parts().part(part, around);
@@ -308,11 +343,11 @@ impl Single {
                 around.environment.wishes.answered(waiter, &result, self.store.is_some())?;
             }
             SingleEffect::SnapshotTaken(_) | SingleEffect::WaitedForLog(_) => {}
-            SingleEffect::Answer(attempt, answer) => around.answer(attempt, answer)?,
+            SingleEffect::Answer(waiter, answer) => around.answer_to(waiter, answer)?,
             SingleEffect::AnswerAll(responses) => {
                 around.environment.leaves_alone(&responses)?;
-                for (attempt, answer) in responses.into_iter().map(Answer::of) {
-                    around.answer(attempt, answer)?;
+                for (waiter, answer) in responses.into_iter().map(Answer::of) {
+                    around.answer_to(waiter, answer)?;
                 }
             }
             SingleEffect::Respond(attempt, seen) => around.show(attempt, seen)?,

@@ -137,8 +137,11 @@ impl Worker {
         self.driver.machine().map_or(0, |machine| machine.state().changes())
     }
 
-    /// Checks that a heartbeat names every member to or from which messages are lost.
+    /// Checks that a heartbeat names every member to or from which messages are lost, as long as its generation is not over.
     fn reports(&self, hello: &Hello, around: &Around<'_>) -> Checked {
+        if self.driver.generation() != Some(hello.generation) {
+            return Ok(());
+        }
         let Some(view) = around.environment.generations.get(&hello.generation) else { return Ok(()) };
         let lost = self.broken.iter().filter(|(generation, _)| *generation == hello.generation);
         let members = lost.filter_map(|(_, node)| view.worker_on((node.0 - 1) as usize));

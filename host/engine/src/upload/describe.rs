@@ -73,7 +73,7 @@ pub(super) struct Described {
 /// Runs `describe`.
 pub(super) fn describe(component: &LinkedComponent) -> Result<Described, UploadError> {
     let memory_max = limits::MEMORY_BYTES_MAX as usize;
-    let mut store = instance::new_store(component, memory_max);
+    let mut store = instance::new_store(component, memory_max, None);
     store.set_hostcall_fuel(BYTES_MAX);
     let mismatch = |error: wasmtime::Error| {
         let message = format!("an export has another type than the contract's: {}", crate::compiler::one_line(&error));

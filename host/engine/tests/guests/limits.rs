@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use super::support::{Guest, World, code, invoke, message, on_big_stack, text};
-use styx_engine::Determinism;
+use super::support::{Guest, LAYOUT, World, code, invoke, message, on_big_stack, options, text};
+use styx_engine::{Determinism, EngineOptions, Long};
 use styx_protocol::abort::Code;
-use styx_protocol::attempt::Overlay;
+use styx_protocol::attempt::{Operation, Overlay, Reader, RemoteResponse};
 use styx_protocol::catalog::{Isolation, Limits};
 use styx_protocol::executor::Executor as _;
+use styx_protocol::task::{LongTask, RunId};
 
 /// Endless loop.
 const SPIN: &str = "(loop $l (br $l)) (unreachable)";
@@ -455,4 +456,51 @@ fn memory_that_is_asked_for_deep_down_the_stack_hurts_nobody() {
         assert!(message(&execution).contains("stack overflow"), "{depth}: {}", message(&execution));
         assert_eq!(world.run("good", "n", "f", b"").outcome.as_deref(), Ok(&[1][..]));
     }
+}
+
+/// Reads nothing.
+#[derive(Debug)]
+struct Blind;
+
+impl Reader for Blind {
+    fn read(&mut self, operation: Operation) -> RemoteResponse {
+        panic!("{operation:?}")
+    }
+}
+
+#[test]
+fn who_gets_no_memory_in_an_epoch_gets_it_beside_it_and_no_transaction_more_than_one_may_have() {
+    const MIB: usize = 1 << 20;
+    // Grows by three MiB, and calls itself so many times as the first byte of its arguments says.
+    let body = "
+      (if (i32.eq (memory.grow (i32.const 48)) (i32.const -1)) (then (unreachable)))
+      (local.set $i (i32.load8_u (local.get $a)))
+      (if (local.get $i) (then
+        (i32.store8 (i32.const 1024) (i32.const 65)) (i32.store8 (i32.const 1025) (i32.const 102))
+        (i32.store8 (i32.const 1026) (i32.sub (local.get $i) (i32.const 1)))
+        (call $call (i32.const 1024) (i32.const 1) (local.get $k) (local.get $kl) (i32.const 1025) (i32.const 1) (i32.const 1026) (i32.const 1) (i32.const 128))))
+      (call $ok (i32.const 0) (i32.const 0))";
+    let limits = Limits { memory: 8 << 20, ..Limits::default() };
+    let mut world = World::set_up(&[Guest::body("A", &["f"], body), neighbour()], limits, Isolation::Warm, |cache| {
+        let long = Some(Long::default());
+        EngineOptions { long, guest_memory: 5 * MIB, ..options(cache, Determinism::Off) }
+    });
+    let in_epoch = world.run("A", "k", "f", &[0]);
+    assert!(in_epoch.postponed, "an app alone gets half: {:?}", in_epoch.outcome);
+    assert_eq!(world.run("good", "n", "f", b"").outcome.as_deref(), Ok(&[1][..]), "what needs none is run");
+
+    for (calls, fits) in [(0, true), (1, true), (2, false)] {
+        let transaction = world.transaction("A", "k", "f", &[calls]);
+        let catalog = world.catalog.clone();
+        let task = LongTask { run: RunId(0), transaction, layout: LAYOUT, catalog };
+        let ended = on_big_stack(|| world.executor.run_long(&task, Box::new(Blind)));
+        assert!(!ended.postponed);
+        if fits {
+            assert_eq!(text(&ended), "", "{calls}");
+        } else {
+            assert_eq!(code(&ended), Code::LimitExceeded);
+            assert!(message(&ended).contains("(--guest-memory)"), "{}", message(&ended));
+        }
+    }
+    assert!(world.run("A", "k", "f", &[0]).postponed, "all of it was given back, and no more");
 }

@@ -151,6 +151,7 @@ pub fn options(cache: &std::path::Path, determinism: Determinism) -> EngineOptio
         compiler: Compiler::InProcess,
         cluster,
         long: None,
+        guest_memory: usize::MAX,
     }
 }
 
@@ -223,7 +224,7 @@ impl World {
         })
     }
 
-    fn set_up(
+    pub fn set_up(
         guests: &[Guest],
         limits: Limits,
         isolation: Isolation,

@@ -423,7 +423,7 @@ impl Kept {
 }
 
 fn size(outcome: Result<&Value, &Abort>) -> u64 {
-    ENTRY_BYTES + outcome.map_or_else(|abort| abort.message.len(), |value| value.len()) as u64
+    ENTRY_BYTES + outcome.map_or_else(Abort::size, |value| value.len()) as u64
 }
 
 #[cfg(test)]

@@ -446,6 +446,8 @@ impl Catalog {
     pub const DEPLOYMENTS_MAX: usize = 64;
     /// Tokens that there can be; each is told to every gateway.
     pub const TOKENS_MAX: usize = 1024;
+    /// Most apps: all of them are told to every gateway with each change, and stand in each snapshot.
+    pub const APPS_MAX: usize = 10_000;
 
     /// Grows with every change.
     pub fn version(&self) -> u64 {
@@ -522,6 +524,9 @@ impl Catalog {
             }
             // Where an entity lives depends on whether its keys are composite.
             Control::Deploy(deployment) => match self.apps.get(deployment.app.as_str()) {
+                None if self.apps.len() >= Self::APPS_MAX => {
+                    Err(Abort::new(Code::LimitExceeded, format!("there are {} apps, and there can be no more: remove one", self.apps.len())))
+                }
                 None => Ok(()),
                 Some(known) => deployment.operators.iter().try_for_each(|spec| match known.operators.get(spec.name.as_str()) {
                     Some(&(_, composite)) if composite != spec.key_prefix.is_some() => Err(Abort::new(
@@ -792,6 +797,20 @@ mod tests {
         {
             catalog.check(&fine).unwrap();
         }
+    }
+
+    #[test]
+    fn there_is_a_bound_on_apps() {
+        let mut catalog = Catalog::default();
+        let of = |number: usize| {
+            Control::Deploy(Deployment { app: format!("app{number}"), ..deployment(1, &[("a", false)]) })
+        };
+        (0..Catalog::APPS_MAX).for_each(|number| drop(catalog.apply(&of(number))));
+        assert_eq!(catalog.apps().count(), Catalog::APPS_MAX);
+        assert_eq!(catalog.check(&of(Catalog::APPS_MAX)).unwrap_err().code, Code::LimitExceeded);
+        catalog.check(&of(7)).expect("another version is no other app");
+        catalog.apply(&Control::Remove("app7".into()));
+        catalog.check(&of(Catalog::APPS_MAX)).expect("there is room again");
     }
 
     #[test]

@@ -102,6 +102,6 @@ impl EpochChanges {
 
 impl RetainedEnd {
     fn weight(&self) -> usize {
-        ITEM + self.outcome.as_ref().map_or_else(|abort| abort.message.len(), |value| value.0.len())
+        ITEM + self.outcome.as_ref().map_or_else(Abort::size, |value| value.0.len())
     }
 }

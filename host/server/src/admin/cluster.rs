@@ -30,7 +30,7 @@ impl Queries {
         }
     }
 
-    async fn worker_statuses(&self) -> Result<Vec<WorkerStatus>, ApiError> {
+    pub(super) async fn worker_statuses(&self) -> Result<Vec<WorkerStatus>, ApiError> {
         match self.ask(AdminQuery::Workers).await? {
             Response::Workers(statuses) => Ok(statuses),
             other => Err(unexpected(&other)),
@@ -155,20 +155,4 @@ pub async fn epochs(State(handle): State<Handle>) -> Json<EpochList> {
     let mut epochs = handle.stats().recent();
     epochs.reverse();
     Json(EpochList { epochs, total: handle.stats().epochs.load(Ordering::Relaxed) })
-}
-
-#[derive(Serialize, ToSchema)]
-pub struct RequestStats {
-    /// Requests that wait for their epoch.
-    waiting: u64,
-    /// Replies that are remembered.
-    remembered: u64,
-}
-
-/// How many requests wait and how many replies are remembered
-#[utoipa::path(get, path = "/v1/requests", responses((status = 200, body = RequestStats)))]
-pub async fn requests(State(queries): State<Queries>) -> Result<Json<RequestStats>, ApiError> {
-    let statuses = queries.worker_statuses().await?;
-    let sum = |of: fn(&WorkerStatus) -> u64| statuses.iter().map(of).sum::<u64>();
-    Ok(Json(RequestStats { waiting: sum(|status| status.waiting), remembered: sum(|status| status.remembered) }))
 }

@@ -39,6 +39,7 @@ pub async fn metrics(State(admin): State<Admin>) -> Result<Response, ApiError> {
 }
 
 const PEER_ERRORS: &str = "Messages of other processes that could not be read, or were not for this one";
+const LINES_LEFT_OUT: &str = "Log lines of apps that are missing in the server's log, because of --app-log-rate";
 const QUEUE: &str =
     "Time that requests have waited for their epoch, of all together, where one process is all of the system";
 const WAITING: &str = "Apps of which requests waited for an epoch when the last one ended: they share the next ones";
@@ -78,6 +79,7 @@ impl Collector for Everything {
             ("styx_queries", "Read-only requests answered", None, of(&stats.queries)),
             ("styx_fuel", "Fuel used by guests", None, of(&stats.fuel)),
             ("styx_peer_errors", PEER_ERRORS, None, of(&stats.peer_errors)),
+            ("styx_app_log_lines_left_out", LINES_LEFT_OUT, None, of(&stats.guest_lines_left_out)),
             ("styx_log_records", "Log records made durable", None, of(&stats.log_records)),
             ("styx_log_bytes", "Bytes appended to the log", None, of(&stats.log_bytes)),
             ("styx_log_syncs", "Times that the log was made durable", None, of(&stats.log_syncs)),
@@ -134,6 +136,7 @@ impl Collector for Everything {
         gauge(&mut encoder, "styx_quarantined", QUARANTINED, None, quarantined as f64)?;
         gauge(&mut encoder, "styx_apps", "Apps deployed", None, self.0.handle.catalog().apps().count() as f64)?;
         self.latencies(&mut encoder)?;
+        self.functions(&mut encoder)?;
         process(&mut encoder)
     }
 }
@@ -156,6 +159,44 @@ impl Everything {
             )?;
         }
         Ok(())
+    }
+}
+
+impl Everything {
+    /// Of each function by itself, as far as their number is bounded.
+    fn functions(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let called = self.0.latencies.functions.called();
+        let help = "Calls that this process's ingress has answered, by function and outcome";
+        let mut family = encoder.encode_descriptor("styx_function_calls", help, None, MetricType::Counter)?;
+        for stats in &called {
+            for (outcome, name) in OUTCOMES {
+                let calls = stats.ended(outcome);
+                if calls > 0 {
+                    let labels = [
+                        ("app", &*stats.app),
+                        ("operator", &*stats.operator),
+                        ("function", &*stats.function),
+                        ("outcome", name),
+                    ];
+                    family.encode_family(&labels)?.encode_counter::<NoLabelSet, _, f64>(&calls, None)?;
+                }
+            }
+        }
+        let help = "From the arrival of a call to its reply, by function";
+        let (name, seconds) = ("styx_function_duration", Some(&Unit::Seconds));
+        let mut family = encoder.encode_descriptor(name, help, seconds, MetricType::Histogram)?;
+        for stats in &called {
+            let reading = stats.duration.read();
+            let labels = [("app", &*stats.app), ("operator", &*stats.operator), ("function", &*stats.function)];
+            family.encode_family(&labels)?.encode_histogram::<NoLabelSet>(
+                reading.sum,
+                reading.count,
+                &reading.buckets,
+                None,
+            )?;
+        }
+        let watched = self.0.handle.stats().observed.watched.load(Ordering::Relaxed);
+        counter(encoder, "styx_requests_watched", "Requests that were watched, as they came", None, watched as f64)
     }
 }
 

@@ -6,6 +6,7 @@
 //! Router and document are one: an endpoint is registered with [`routes!`], from the description beside its handler.
 
 mod apps;
+mod audit;
 mod autoscaler;
 mod cluster;
 mod console;
@@ -14,12 +15,14 @@ mod document;
 mod events;
 mod health;
 mod identity;
+mod logs;
 mod metrics;
 mod migrations;
 mod openapi;
 mod partitions;
 mod quarantine;
 mod queries;
+mod requests;
 #[allow(dead_code, reason = "shapes that only the document needs: nothing reads their fields")]
 mod schemas;
 mod snapshots;
@@ -52,7 +55,7 @@ use crate::auth::{Gate, guard_admin};
 use crate::components::ComponentStore;
 use crate::gateway::{self, Ingress};
 use crate::handle::Handle;
-use crate::http::{ApiError, HttpOptions, Latencies, Shutdown, guarded, method_not_allowed, refuse};
+use crate::http::{ApiError, HttpOptions, Latencies, Shutdown, guarded, hold_answer, method_not_allowed, refuse};
 use queries::Queries;
 
 /// State of the admin surface, of which each handler takes its part. Cheap to clone.
@@ -132,7 +135,9 @@ fn endpoints() -> OpenApiRouter<Admin> {
         .routes(routes!(cluster::workers))
         .routes(routes!(partitions::partitions))
         .routes(routes!(cluster::epochs))
-        .routes(routes!(cluster::requests))
+        .routes(routes!(requests::list))
+        .routes(routes!(requests::trace))
+        .routes(routes!(logs::logs))
         .routes(routes!(snapshots::list, snapshots::create))
         .routes(routes!(migrations::list, migrations::start, migrations::cancel))
         .routes(routes!(migrations::get, migrations::cancel_one))
@@ -141,6 +146,7 @@ fn endpoints() -> OpenApiRouter<Admin> {
         .routes(routes!(autoscaler::get))
         .routes(routes!(tokens::list, tokens::issue))
         .routes(routes!(tokens::revoke))
+        .routes(routes!(audit::audit))
         .routes(routes!(quarantine::list))
         .routes(routes!(quarantine::release))
         .routes(routes!(events::events))
@@ -160,7 +166,8 @@ fn own_health() -> OpenApiRouter<Admin> {
 
 /// The admin port of a coordinator, or of a single process.
 pub fn router(admin: Admin) -> Router {
-    let mut router = Router::from(endpoints()).route("/assets/{name}", get(console::asset));
+    let held = from_fn_with_state(admin.uploads.options.memory.clone(), hold_answer);
+    let mut router = Router::from(endpoints()).layer(held).route("/assets/{name}", get(console::asset));
     if let Calls(Some(ingress)) = &admin.calls {
         router = router.route("/v1/call/{*path}", post(gateway::call).with_state(ingress.clone()));
     }

@@ -106,8 +106,8 @@ const ERRORS: [(&str, &str); 7] = [
     ("404", "UNKNOWN_APP, UNKNOWN_OPERATOR or UNKNOWN_FUNCTION."),
     ("409", "IDEMPOTENCY_MISMATCH: the key was used before with another request."),
     ("413", "TOO_LARGE: the arguments have too many bytes."),
-    ("422", "ABORTED: the function refused; its message."),
-    ("500", "GUEST_TRAP, OUT_OF_FUEL, LIMIT_EXCEEDED, READ_ONLY or NON_DETERMINISTIC."),
+    ("422", "ABORTED: the function refused; its message, and its own code as app_code if it gave one."),
+    ("500", "GUEST_EXCEPTION, GUEST_TRAP, OUT_OF_FUEL, LIMIT_EXCEEDED, READ_ONLY or NON_DETERMINISTIC."),
     ("503", "OVERLOADED: try again after the seconds in Retry-After."),
 ];
 
@@ -129,7 +129,7 @@ pub fn error_schema() -> Value {
         "properties": { "error": {
             "type": "object",
             "required": ["code", "message", "hint"],
-            "properties": { "code": { "type": "string" }, "message": { "type": "string" }, "hint": { "type": "string" } },
+            "properties": { "code": { "type": "string" }, "message": { "type": "string" }, "hint": { "type": "string" }, "app_code": { "type": "string" } },
         } },
     })
 }

@@ -12,6 +12,7 @@ use styx_protocol::token::Scope;
 use super::gate::{Gate, is_public, refused};
 use crate::admin::is_for_console;
 use crate::http::Peer;
+use crate::observe::AuditEntry;
 
 /// Lets a request on if whoever sends it may, and notes what it came to if it was to change something.
 pub(crate) async fn guard_admin(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
@@ -39,7 +40,17 @@ pub(crate) async fn guard_admin(State(gate): State<Gate>, mut request: Request, 
         }
         Err(error) => refused(error, request).await,
     };
-    if scope != Scope::Read {
+    // Those who look at it change nothing.
+    if scope != Scope::Read && path != "/v1/audit" {
+        gate.note(AuditEntry {
+            time_us: crate::clock::now().0,
+            identity: who.clone(),
+            from: peer.map(|Peer(address)| address.to_string()),
+            method: method.to_string(),
+            path: path.clone(),
+            app: app.as_deref().map(str::to_owned),
+            status: response.status().as_u16(),
+        });
         let (identity, app, status) = (who, app.as_deref().unwrap_or("-"), response.status().as_u16());
         let from = peer.map(|Peer(address)| tracing::field::display(address));
         tracing::info!(target: "audit", identity, from, %method, path, app, status, "audit");
@@ -54,7 +65,7 @@ fn needed<'a>(method: &Method, path: &'a str) -> (Scope, Option<Cow<'a, str>>) {
     let kind = parts.next();
     let app = parts.next().map(|app| percent_decode_str(app).decode_utf8_lossy());
     match (kind, app) {
-        (Some("tokens"), _) => (Scope::Operate, None),
+        (Some("tokens" | "audit"), _) => (Scope::Operate, None),
         // What its handler asks for.
         (Some("call"), Some(app)) => (Scope::Invoke, Some(app)),
         (Some("apps" | "state"), app) if looks => (Scope::Read, app),
@@ -82,6 +93,9 @@ mod tests {
             (Method::POST, "/v1/snapshots", Scope::Operate, None),
             (Method::GET, "/v1/tokens", Scope::Operate, None),
             (Method::DELETE, "/v1/tokens/0a", Scope::Operate, None),
+            (Method::GET, "/v1/audit", Scope::Operate, None),
+            (Method::GET, "/v1/requests/0a/trace", Scope::Read, None),
+            (Method::GET, "/v1/logs", Scope::Read, None),
             (Method::GET, "/v1/quarantine", Scope::Read, None),
             (Method::DELETE, "/v1/quarantine/0a", Scope::Operate, None),
             (Method::POST, "/v1/call/shop/order/a/buy", Scope::Invoke, Some("shop")),

@@ -17,6 +17,7 @@ use super::visitor::{Identity, Visitor, unauthenticated};
 use crate::clock::now;
 use crate::handle::Handle;
 use crate::http::{ApiError, Peer, machine, refuse};
+use crate::observe::AuditEntry;
 
 /// See the module. Clones are the same gate.
 #[derive(Clone)]
@@ -40,22 +41,44 @@ impl Gate {
         }
     }
 
-    /// Finds out who has sent a request, and counts it.
+    /// Finds out who has sent a request, and counts it: as one of its address, if it shows nothing that is worth something.
     ///
     /// # Errors
     /// 401: nothing was shown, or it is worth nothing. 429: it is one too many.
     pub(crate) fn visit(&self, headers: &HeaderMap, peer: Option<&Peer>) -> Result<Visitor, ApiError> {
         let catalog = self.0.handle.catalog();
         let shown = shown(headers);
-        let identity = self.identify(shown, &catalog)?;
-        let counted = self.0.access.rates.as_ref().map(|_| match peer {
-            Some(Peer(address)) if !identity.is_known => machine(*address).to_string().into(),
+        let rates = self.rates().map(|rates| {
+            let address: Option<Arc<str>> = peer.map(|Peer(address)| machine(*address).to_string().into());
+            (rates, address)
+        });
+        if let (Some((rates, Some(address))), Some(shown)) = (&rates, shown)
+            && Provider::issues(shown)
+        {
+            // A signature takes as long to check as dozens of requests, and anybody can make some up.
+            rates.has_room(address)?;
+        }
+        let identity = match (self.identify(shown, &catalog), &rates) {
+            (Ok(identity), _) => identity,
+            (Err(unknown), Some((rates, Some(address)))) => {
+                rates.admit(address)?;
+                return Err(unknown);
+            }
+            (Err(unknown), _) => return Err(unknown),
+        };
+        let counted = rates.map(|(_, address)| match address {
+            Some(address) if !identity.is_known => address,
             _ => identity.name.as_str().into(),
         });
         let visitor =
             Visitor { gate: self.clone(), shown: shown.map(Arc::from), identity, counted, version: catalog.version() };
         visitor.admit()?;
         Ok(visitor)
+    }
+
+    /// Keeps what somebody has asked to be changed.
+    pub(super) fn note(&self, entry: AuditEntry) {
+        self.0.handle.stats().observed.audit.push(entry);
     }
 
     /// How much each client may ask for.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
@@ -39,7 +39,23 @@ impl Rates {
     /// # Errors
     /// 429: it is one too many.
     pub(super) fn admit(&self, who: &Arc<str>) -> Result<(), ApiError> {
-        if self.0.lock().unwrap_or_else(PoisonError::into_inner).admits(who, Instant::now()) {
+        Self::told(who, self.limiter().admits(who, Instant::now()))
+    }
+
+    /// Whether another request would be admitted; counts none.
+    ///
+    /// # Errors
+    /// 429: it would be one too many.
+    pub(super) fn has_room(&self, who: &Arc<str>) -> Result<(), ApiError> {
+        Self::told(who, self.limiter().has_room(who, Instant::now()))
+    }
+
+    fn limiter(&self) -> MutexGuard<'_, Limiter> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn told(who: &Arc<str>, fits: bool) -> Result<(), ApiError> {
+        if fits {
             return Ok(());
         }
         let message = format!("{who} has made as many requests in a second as one may");
@@ -49,6 +65,10 @@ impl Rates {
 }
 
 impl Limiter {
+    fn has_room(&self, who: &Arc<str>, now: Instant) -> bool {
+        self.clients.get(who).is_none_or(|until| now.max(*until) + self.each <= now + SECOND)
+    }
+
     fn admits(&mut self, who: &Arc<str>, now: Instant) -> bool {
         if self.clients.len() >= self.forget_at {
             self.clients.retain(|_, until| *until > now);
@@ -71,11 +91,12 @@ mod tests {
     #[test]
     fn a_second_has_so_many_requests_of_each_and_who_is_silent_is_forgotten() {
         let rates = Rates::new(NonZeroU32::new(3).unwrap());
-        let mut limiter = rates.0.lock().unwrap();
+        let mut limiter = rates.limiter();
         let (start, one) = (Instant::now(), Arc::from("one"));
         let at = |ms| start + Duration::from_millis(ms);
         let admitted = [0, 0, 0, 0, 300, 334, 400, 5_000, 5_000, 5_000, 5_000].map(|ms| limiter.admits(&one, at(ms)));
         assert_eq!(admitted, [true, true, true, false, false, true, false, true, true, true, false]);
+        assert!(!limiter.has_room(&one, at(5_000)) && limiter.has_room(&one, at(5_334)));
         assert!(limiter.admits(&Arc::from("other"), at(5_000)));
         for name in 0..10 * CLIENTS {
             assert!(limiter.admits(&name.to_string().into(), at(10_000 + name as u64)));

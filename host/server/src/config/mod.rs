@@ -37,7 +37,7 @@ use values::{
 };
 
 pub use layers::{Flags, refused_value};
-pub use values::{KafkaOption, LogKind, bytes as size};
+pub use values::{KafkaOption, LogKind, Sample, bytes as size};
 
 /// Headings of the help, which name the roles that take the settings below them.
 mod roles {
@@ -264,6 +264,10 @@ pub struct ServerConfig {
     /// Threads that execute transactions [default: all cores]
     #[arg(help_heading = roles::EXECUTION, long, value_name = "N", value_parser = count::<64>, default_value_t = cores(), hide_default_value = true)]
     pub threads: usize,
+    /// Requests that are watched, to be looked at later (`styx requests`), besides those that ask for it: `off`, `all`,
+    /// or one in so many
+    #[arg(help_heading = roles::EXECUTION, long, value_name = "off|all|N", default_value = "1000")]
+    pub trace_sample: Sample,
     /// Most transactions of an epoch
     #[arg(help_heading = roles::EXECUTION, long, value_name = "N", value_parser = count::<{ usize::MAX }>, default_value = "1000")]
     pub epoch_max_size: usize,
@@ -273,6 +277,14 @@ pub struct ServerConfig {
     /// Most transactions that run beside the epochs at a time
     #[arg(help_heading = roles::EXECUTION, long, value_name = "N", value_parser = count::<16>, default_value_t = Long::default().running_max)]
     pub long_max: usize,
+    /// Most memory that functions may get while they run, all together, beyond what their instances begin with; an app alone
+    /// gets half of it, and whoever needs more waits
+    #[arg(help_heading = roles::EXECUTION, long, value_name = "SIZE", value_parser = bytes, default_value = "384MiB")]
+    pub guest_memory: u64,
+    /// Most bytes of log lines of each app in a second, on each worker; some seconds' worth may come at once, others are
+    /// left out; 0: no bound
+    #[arg(help_heading = roles::EXECUTION, long, value_name = "SIZE", value_parser = bytes, default_value = "64KiB")]
+    pub app_log_rate: u64,
     /// Most fuel that the transactions of an epoch, or the queries of a round, are expected to use on each worker; one is always taken
     #[arg(help_heading = roles::EXECUTION, long, value_name = "N", value_parser = value_parser!(u64).range(1..), default_value = "1000000000")]
     pub epoch_max_fuel: u64,

@@ -152,6 +152,48 @@ pub(super) fn determinism(text: &str) -> Result<Determinism, String> {
     }
 }
 
+/// How many are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sample {
+    Off,
+    All,
+    /// One in so many.
+    OneIn(u32),
+}
+
+impl Sample {
+    /// One in so many; none if 0.
+    pub fn one_in(self) -> u32 {
+        match self {
+            Sample::Off => 0,
+            Sample::All => 1,
+            Sample::OneIn(many) => many,
+        }
+    }
+}
+
+impl FromStr for Sample {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.parse()) {
+            ("off", _) => Ok(Sample::Off),
+            ("all", _) => Ok(Sample::All),
+            (_, Ok(many @ 1..)) => Ok(Sample::OneIn(many)),
+            _ => Err("it can be off, all, or a number such as 1000".to_owned()),
+        }
+    }
+}
+
+impl Serialize for Sample {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Sample::Off => serializer.serialize_str("off"),
+            Sample::All => serializer.serialize_str("all"),
+            Sample::OneIn(many) => serializer.collect_str(many),
+        }
+    }
+}
+
 pub(super) fn determinism_text<S: Serializer>(check: &Determinism, serializer: S) -> Result<S::Ok, S::Error> {
     match check {
         Determinism::Off => serializer.serialize_str("off"),

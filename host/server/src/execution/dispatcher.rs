@@ -2,11 +2,14 @@
 //! What is small may run at once on the caller's own thread: handing over costs more.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use styx_protocol::executor::Executor;
 use styx_protocol::fallback::{ComponentOutcome, run_component};
 use styx_protocol::machine::worker::{Batch, Executed, FallbackBatch, Input};
 use styx_protocol::task::{Progress, Started, Task, TaskExecutor, TaskKind, TaskProgress};
+
+use crate::observe::{Recorder, conflicts};
 
 use super::pool::{Completion, ExecutionPool, execute};
 
@@ -43,6 +46,7 @@ pub(crate) struct Dispatcher<E> {
     job: Option<Job>,
     /// Threads in which guests wait; absent: in the driver's own executor.
     parked: HashMap<u64, usize>,
+    recorder: Arc<Recorder>,
 }
 
 /// A batch, or components, of which not every share has come back.
@@ -58,8 +62,8 @@ struct Job {
 impl<E: Executor + TaskExecutor> Dispatcher<E> {
     /// A dispatcher that runs up to `inline_max` transactions or tasks on its caller's own thread; 0 if that
     /// must not wait for guests.
-    pub(crate) fn new(executor: E, inline_max: usize, pool: ExecutionPool) -> Self {
-        Dispatcher { executor, inline_max, pool, owed: 0, job: None, parked: HashMap::new() }
+    pub(crate) fn new(executor: E, inline_max: usize, pool: ExecutionPool, recorder: Arc<Recorder>) -> Self {
+        Dispatcher { executor, inline_max, pool, owed: 0, job: None, parked: HashMap::new(), recorder }
     }
 
     /// Has a batch executed. Gives what was done at once.
@@ -80,6 +84,7 @@ impl<E: Executor + TaskExecutor> Dispatcher<E> {
 
     /// Has components run. Gives what was done at once.
     pub(crate) fn fall_back(&mut self, batch: FallbackBatch) -> Option<Finished> {
+        batch.components.iter().for_each(|members| conflicts(&self.recorder, members, &batch.catalog));
         let members: usize = batch.components.iter().map(Vec::len).sum();
         if members <= self.inline_max {
             let run = |members: &Vec<_>| run_component(&mut self.executor, members, &batch.state, &batch.catalog);

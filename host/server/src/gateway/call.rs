@@ -21,16 +21,21 @@ use super::Ingress;
 use super::json::is_json;
 use super::path::{self, CallPath};
 use super::request::{Call, check_idempotency_key, derived_id, parse_id, prepare};
+use super::watching::{is_sampled, watch};
 use crate::auth::Visitor;
 use crate::handle::{Answer, Failure, Waiter, hold_result};
 use crate::http::{
-    Account, ApiError, BodyLimits, Latencies, Memory, Options, Outcome, PathParts, UNCOUNTED, read_body, refuse,
+    Account, ApiError, BodyLimits, FunctionStats, Latencies, Memory, Options, Outcome, PathParts, UNCOUNTED, Unread,
+    read_body, refuse,
 };
+use crate::observe::SLOW;
 use styx_driver::wire::AdminQuery;
 
 const TID: HeaderName = HeaderName::from_static("styx-tid");
 const EPOCH: HeaderName = HeaderName::from_static("styx-epoch");
 const REQUEST_ID: HeaderName = HeaderName::from_static("styx-request-id");
+const TRACE: HeaderName = HeaderName::from_static("styx-trace");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Calls a function and waits for its transaction to commit
@@ -85,25 +90,38 @@ async fn respond(
     receipt: bool,
 ) -> Response {
     let started = Instant::now();
-    let (outcome, response) = match submit(ingress, visitor, uri, prefix, headers, body, receipt).await {
+    let mut stats = None;
+    let submitted = submit(ingress, visitor, uri, prefix, headers, body, receipt, &mut stats).await;
+    let (outcome, response) = match submitted {
         Ok((Answer::Accepted(id), _)) => {
             let mut response = (StatusCode::ACCEPTED, Json(Accepted { request_id: id })).into_response();
             response.headers_mut().insert(REQUEST_ID, number(id));
             (Outcome::Accepted, response)
         }
         // To who wants a receipt, a refusal.
-        Ok((Answer::Reply(reply), read_only)) => answer(reply, read_only && !receipt, ingress),
+        Ok((Answer::Reply(reply), read_only)) => {
+            let took = started.elapsed();
+            if took >= SLOW {
+                ingress.handle.stats().observed.slow(&reply, took, stats);
+            }
+            answer(reply, read_only && !receipt, ingress)
+        }
         Ok((Answer::Failed(failure), _)) => failed(failure, &ingress.latencies),
         Ok(_) | Err(None) => refused(ApiError::shutting_down(), &ingress.latencies),
         Err(Some(error)) => refused(error, &ingress.latencies),
     };
-    ingress.latencies.record(outcome, started.elapsed());
+    let took = started.elapsed();
+    ingress.latencies.record(outcome, took);
+    if let Some(stats) = stats {
+        stats.record(outcome, took);
+    }
     response
 }
 
 /// Validates a request, gives it to the worker and waits for the answer; `Err(None)` if the worker
 /// is gone. Also says whether the function is read-only. What is no request any more may have been one when it came first:
 /// under a key its end is asked for.
+#[allow(clippy::too_many_arguments, reason = "parts of one request")]
 async fn submit(
     ingress: &Ingress,
     mut visitor: Visitor,
@@ -112,6 +130,7 @@ async fn submit(
     headers: &HeaderMap,
     body: Body,
     receipt: bool,
+    stats: &mut Option<&'static FunctionStats>,
 ) -> Result<(Answer, bool), Option<ApiError>> {
     let found = path::parse(uri.path(), prefix).and_then(|path| {
         visitor.may(Scope::Invoke, Some(&path.app), &ingress.handle.catalog())?;
@@ -122,26 +141,36 @@ async fn submit(
         Err(error) => return Err(Some(refuse(error, headers, body).await)),
     };
     let (to, answered) = oneshot::channel();
-    let (refused, read_only, _account) = match read(ingress, &path, idempotency_key, headers, body, receipt).await {
-        Ok((request, read_only, account)) => {
-            if read_only && !receipt {
-                ingress.handle.query(request, Waiter::Once(to));
-            } else {
-                ingress.handle.submit(Arc::new(request), Waiter::Once(to), receipt);
+    let (refused, read_only, _account) =
+        match read(ingress, &path, idempotency_key, headers, body, receipt, stats).await {
+            Ok((mut request, read_only, account)) => {
+                if asks_for_trace(headers) {
+                    watch(&mut request, idempotency_key.is_some(), ingress);
+                }
+                if read_only && !receipt {
+                    ingress.handle.query(request, Waiter::Once(to));
+                } else {
+                    ingress.handle.submit(Arc::new(request), Waiter::Once(to), receipt);
+                }
+                (None, read_only, account)
             }
-            (None, read_only, account)
-        }
-        Err(error) => {
-            let Some(key) = idempotency_key else { return Err(Some(error)) };
-            ingress.handle.ask_end(derived_id(&path.app, key), Waiter::Once(to), receipt, Answer::Unknown);
-            (Some(error), false, None)
-        }
-    };
+            Err(error) => {
+                let Some(key) = idempotency_key else { return Err(Some(error)) };
+                ingress.handle.ask_end(derived_id(&path.app, key), Waiter::Once(to), receipt, Answer::Unknown);
+                (Some(error), false, None)
+            }
+        };
     match (answered.await, refused) {
         (Ok(Answer::Unknown), Some(error)) => Err(Some(error)),
         (Ok(answer), _) => Ok((answer, read_only)),
         (Err(_), _) => Err(None),
     }
+}
+
+/// Whether whoever calls wants to look at it later: by name, or because it is part of a trace that is kept.
+fn asks_for_trace(headers: &HeaderMap) -> bool {
+    let parent = headers.get(TRACEPARENT).and_then(|parent| parent.to_str().ok());
+    headers.get(TRACE).is_some_and(|value| value == "1") || parent.is_some_and(is_sampled)
 }
 
 /// Reads and validates a request; also says whether the function is read-only, and what its arguments are on.
@@ -152,12 +181,14 @@ async fn read(
     headers: &HeaderMap,
     body: Body,
     receipt: bool,
+    stats: &mut Option<&'static FunctionStats>,
 ) -> Result<(Request, bool, Option<Account>), ApiError> {
     let directory = ingress.directories.of(ingress.handle.catalog());
     let target = match directory.resolve(&path.app, &path.operator, &path.function) {
         Ok(target) => target,
         Err(error) => return Err(refuse(error, headers, body).await),
     };
+    *stats = Some(target.function.stats);
     let limits = BodyLimits {
         bytes: u64::from(target.operator.payload).min(ingress.options.body_bytes_max),
         silence: ingress.options.silence,
@@ -179,18 +210,6 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     check_idempotency_key(key).map(Some)
 }
 
-/// Bytes of a response, on an account until they are sent if they are many.
-struct Unread<T> {
-    bytes: T,
-    _account: Option<Account>,
-}
-
-impl<T: AsRef<[u8]>> AsRef<[u8]> for Unread<T> {
-    fn as_ref(&self) -> &[u8] {
-        self.bytes.as_ref()
-    }
-}
-
 /// Holds the result of a reply until it is read.
 fn hold(reply: &mut Reply, memory: &Memory) -> Option<Account> {
     let is_large = reply.outcome.as_ref().is_ok_and(|result| result.len() > UNCOUNTED);
@@ -200,7 +219,7 @@ fn hold(reply: &mut Reply, memory: &Memory) -> Option<Account> {
 
 /// The response to the end of a request.
 fn answer(mut reply: Reply, read_only: bool, ingress: &Ingress) -> (Outcome, Response) {
-    let _account = hold(&mut reply, &ingress.options.memory);
+    let account = hold(&mut reply, &ingress.options.memory);
     let (id, tid, epoch) = (reply.id, reply.tid, reply.epoch);
     let (outcome, mut response) = match reply.outcome {
         Ok(value) => {
@@ -209,7 +228,7 @@ fn answer(mut reply: Reply, read_only: bool, ingress: &Ingress) -> (Outcome, Res
             } else {
                 // Functions may return anything; SDKs return JSON.
                 let kind = if is_json(&value) { "application/json" } else { "application/octet-stream" };
-                (kind, Bytes::from_owner(Unread { bytes: value, _account }))
+                (kind, Bytes::from_owner(Unread { bytes: value, account }))
             };
             let response = ([(header::CONTENT_TYPE, HeaderValue::from_static(kind))], bytes).into_response();
             (if read_only { Outcome::Answered } else { Outcome::Committed }, response)
@@ -340,11 +359,11 @@ pub async fn request(
 
 /// The end of a request as an object.
 fn report(mut reply: Reply, memory: &Memory) -> Response {
-    let _account = hold(&mut reply, memory);
+    let account = hold(&mut reply, memory);
     let status = if reply.outcome.is_ok() { "committed" } else { "aborted" };
     let mut body = format!("{{\"request_id\":\"{}\",\"status\":\"{status}\",", reply.id).into_bytes();
     super::reply::outcome(reply.outcome, "result", &mut body);
     body.extend_from_slice(format!(",\"tid\":{},\"epoch\":{}}}", reply.tid, reply.epoch).as_bytes());
-    let body = Bytes::from_owner(Unread { bytes: body, _account });
+    let body = Bytes::from_owner(Unread { bytes: body, account });
     ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
 }

@@ -12,7 +12,7 @@ use styx_protocol::catalog::{Catalog, OperatorSpec};
 use styx_protocol::ids::OperatorId;
 
 use super::parameter::Parameter;
-use crate::http::{ApiError, nearest::suggestion, shorten, status_of};
+use crate::http::{ApiError, FunctionStats, Functions, nearest::suggestion, shorten, status_of};
 
 /// Functions by app, operator and name, at one version of the catalog.
 /// A few names are found sooner by comparing than by hashing.
@@ -48,6 +48,7 @@ pub struct Function {
     pub read_only: bool,
     /// In order.
     pub parameters: Vec<Parameter>,
+    pub stats: &'static FunctionStats,
 }
 
 /// Function that a request names, with its operator and app.
@@ -59,7 +60,7 @@ pub struct Target<'a> {
 }
 
 impl Directory {
-    fn build(catalog: Arc<Catalog>, before: Option<&Directory>) -> Self {
+    fn build(catalog: Arc<Catalog>, before: Option<&Directory>, stats: &Functions) -> Self {
         let mut apps = BTreeMap::new();
         for app in catalog.apps() {
             let kept = before.and_then(|before| before.apps.get(&app.name)).filter(|kept| {
@@ -79,7 +80,8 @@ impl Directory {
                             Parameter::unchecked(declared)
                         });
                         let parameters = function.parameters.iter().map(compile).collect();
-                        (Arc::clone(&name), Function { name, read_only: function.read_only, parameters })
+                        let stats = stats.get(&app.name, &spec.name, &name);
+                        (Arc::clone(&name), Function { name, read_only: function.read_only, parameters, stats })
                     });
                     let operator = Operator { id: found.id, name: found.name.clone(), payload: live.limits.payload, functions: functions.collect() };
                     Some((found.name.clone(), operator))
@@ -134,15 +136,22 @@ pub struct Directories {
     current: ArcSwap<Directory>,
     /// Held while a new one is built, so that it is built once.
     building: Mutex<()>,
+    functions: Arc<Functions>,
 }
 
 impl Default for Directories {
     fn default() -> Self {
-        Directories { current: ArcSwap::from_pointee(Directory::build(Arc::default(), None)), building: Mutex::new(()) }
+        Directories::counted_by(Arc::default())
     }
 }
 
 impl Directories {
+    /// Nothing deployed yet; calls are counted there.
+    pub fn counted_by(functions: Arc<Functions>) -> Self {
+        let current = ArcSwap::from_pointee(Directory::build(Arc::default(), None, &functions));
+        Directories { current, building: Mutex::new(()), functions }
+    }
+
     /// The directory of `catalog`, compiled now if it is new.
     pub fn of(&self, catalog: Arc<Catalog>) -> Arc<Directory> {
         let current = self.current.load();
@@ -157,7 +166,7 @@ impl Directories {
         }
         // A request that loaded its catalog before a change does not undo the change.
         let newer = before.catalog.version() > catalog.version();
-        let built = Arc::new(Directory::build(catalog, Some(&before)));
+        let built = Arc::new(Directory::build(catalog, Some(&before), &self.functions));
         if !newer {
             self.current.store(built.clone());
         }

@@ -22,6 +22,7 @@ mod request;
 mod schema;
 #[cfg(test)]
 mod tests;
+mod watching;
 mod websocket;
 
 pub(crate) use call::call;
@@ -58,7 +59,8 @@ pub struct Ingress {
 
 impl Ingress {
     pub fn new(handle: Handle, options: Arc<HttpOptions>, shutdown: Shutdown) -> Arc<Self> {
-        let (directories, latencies) = (Directories::default(), Arc::default());
+        let latencies = Arc::<Latencies>::default();
+        let directories = Directories::counted_by(latencies.functions.clone());
         Arc::new(Ingress { handle, directories, latencies, options, shutdown })
     }
 }

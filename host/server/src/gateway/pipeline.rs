@@ -18,9 +18,11 @@ use super::Ingress;
 use super::json::compact;
 use super::reply::{refusal, reply};
 use super::request::{Call, check_idempotency_key, derived_id, prepare};
+use super::watching::{is_sampled, watch};
 use crate::auth::Visitor;
 use crate::handle::{Answer, Answers, Waiter};
-use crate::http::{Account, ApiError, Outcome};
+use crate::http::{Account, ApiError, FunctionStats, Outcome};
+use crate::observe::SLOW;
 
 /// A request as it comes in.
 #[derive(Deserialize)]
@@ -39,6 +41,12 @@ struct Envelope<'a> {
     #[serde(borrow)]
     args: Option<&'a RawValue>,
     idempotency_key: Option<Cow<'a, str>>,
+    /// Whether somebody wants to look at it later.
+    #[serde(default)]
+    trace: bool,
+    /// The trace that it is part of.
+    #[serde(borrow)]
+    traceparent: Option<Cow<'a, str>>,
 }
 
 impl<'a> Envelope<'a> {
@@ -68,6 +76,7 @@ struct Slot {
     held: usize,
     /// It is no request: why, unless it was one when it came first.
     refused: Option<Box<ApiError>>,
+    stats: Option<&'static FunctionStats>,
 }
 
 /// The requests under way on one connection. Replies are appended to the caller's buffer, each
@@ -237,11 +246,18 @@ impl Pipeline {
                 idempotency_key: envelope.idempotency_key.as_deref(),
                 retained: false,
             };
-            Ok((prepare(target, call, &mut self.scratch)?, target.function.read_only))
+            let function = target.function;
+            Ok((prepare(target, call, &mut self.scratch)?, function.read_only, function.stats))
         });
         match prepared {
-            Ok((request, read_only)) => {
+            Ok((mut request, read_only, stats)) => {
+                if envelope.trace || envelope.traceparent.as_deref().is_some_and(is_sampled) {
+                    watch(&mut request, envelope.idempotency_key.is_some(), &self.ingress);
+                }
                 let waiter = self.slot(envelope.id, started, held, read_only, None);
+                if let Waiter::Stream { ticket, .. } = &waiter {
+                    self.slots[*ticket as usize].stats = Some(stats);
+                }
                 if read_only {
                     self.ingress.handle.query(request, waiter);
                 } else {
@@ -271,7 +287,7 @@ impl Pipeline {
         let expected = self.in_flight() > 0 && self.account().grow(self.result_bytes);
         let held = held + if expected { self.result_bytes } else { 0 };
         let at = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { id: String::new(), started, read_only, held, refused: None });
+            self.slots.push(Slot { id: String::new(), started, read_only, held, refused: None, stats: None });
             self.slots.len() - 1
         });
         let slot = &mut self.slots[at];
@@ -281,6 +297,7 @@ impl Pipeline {
             id => slot.id.push_str(&echo(id)),
         }
         (slot.started, slot.read_only, slot.held, slot.refused) = (started, read_only, held, refused);
+        slot.stats = None;
         Waiter::Stream { ticket: at as u64, to: self.to.clone() }
     }
 
@@ -300,6 +317,10 @@ impl Pipeline {
                     // Jumps up, and comes down slowly.
                     let size = end.outcome.as_ref().map_or(0, |value| value.len());
                     self.unread += size;
+                    let took = now.saturating_duration_since(slot.started);
+                    if took >= SLOW {
+                        self.ingress.handle.stats().observed.slow(&end, took, slot.stats);
+                    }
                     self.result_bytes = size.max(self.result_bytes - self.result_bytes / 8).max(64);
                     let outcome = match &end.outcome {
                         Ok(_) if slot.read_only => Outcome::Answered,
@@ -323,7 +344,11 @@ impl Pipeline {
                 }
             };
             out.push(b'\n');
-            self.ingress.latencies.record(outcome, now.saturating_duration_since(slot.started));
+            let took = now.saturating_duration_since(slot.started);
+            self.ingress.latencies.record(outcome, took);
+            if let Some(stats) = slot.stats {
+                stats.record(outcome, took);
+            }
             self.free.push(at);
         }
         self.taken = taken;

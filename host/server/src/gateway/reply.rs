@@ -58,6 +58,9 @@ fn error(error: &ApiError, out: &mut Vec<u8>) {
     string(&error.message, out);
     out.extend_from_slice(b",\"hint\":");
     string(&error.hint, out);
+    if let Some(app_code) = &error.app_code {
+        write!(out, ",\"app_code\":\"{app_code}\"").expect("memory takes all");
+    }
     out.push(b'}');
 }
 
@@ -79,6 +82,10 @@ mod tests {
             (
                 of(Err(Abort::new(Code::Aborted, "not \"enough\"\nof it")), 3),
                 r#"{"id":"x","error":{"code":"ABORTED","message":"not \"enough\" of it","hint":"the function refused; nothing was written"},"tid":7,"epoch":3}"#,
+            ),
+            (
+                of(Err(Abort::new(Code::Aborted, "no").with_app_code("SOLD_OUT")), 3),
+                r#"{"id":"x","error":{"code":"ABORTED","message":"no","hint":"the function refused; nothing was written","app_code":"SOLD_OUT"},"tid":7,"epoch":3}"#,
             ),
             (
                 of(Err(Abort::new(Code::Overloaded, "full")), 0),

@@ -20,6 +20,8 @@ pub struct ApiError {
     pub message: String,
     /// Advice; may be empty.
     pub hint: Cow<'static, str>,
+    /// The app's own code, of what a function refused.
+    pub app_code: Option<Box<str>>,
     /// The connection ends with this answer: there may be more of the request on it.
     pub closes: bool,
 }
@@ -27,7 +29,7 @@ pub struct ApiError {
 impl ApiError {
     /// An error without a hint.
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        ApiError { status, code, message: message.into(), hint: Cow::Borrowed(""), closes: false }
+        ApiError { status, code, message: message.into(), hint: Cow::Borrowed(""), app_code: None, closes: false }
     }
 
     /// Says what to do.
@@ -83,17 +85,23 @@ impl ApiError {
 
     /// The object that stands under `error`.
     pub fn to_json(&self) -> serde_json::Value {
-        json!({ "code": self.code, "message": self.message, "hint": self.hint })
+        let mut error = json!({ "code": self.code, "message": self.message, "hint": self.hint });
+        if let Some(app_code) = &self.app_code {
+            error["app_code"] = json!(app_code);
+        }
+        error
     }
 }
 
 impl From<Abort> for ApiError {
     fn from(abort: Abort) -> Self {
+        let app_code = abort.app_code().map(Into::into);
         ApiError {
             status: status_of(abort.code),
             code: abort.code.as_str(),
             message: abort.message,
             hint: Cow::Borrowed(hint_of(abort.code)),
+            app_code,
             closes: false,
         }
     }
@@ -159,9 +167,12 @@ pub fn status_of(code: Code) -> StatusCode {
         Code::Aborted | Code::Quarantined => StatusCode::UNPROCESSABLE_ENTITY,
         Code::Overloaded | Code::Interrupted => StatusCode::SERVICE_UNAVAILABLE,
         Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        Code::GuestTrap | Code::OutOfFuel | Code::LimitExceeded | Code::ReadOnly | Code::NonDeterministic => {
-            StatusCode::INTERNAL_SERVER_ERROR
-        }
+        Code::GuestException
+        | Code::GuestTrap
+        | Code::OutOfFuel
+        | Code::LimitExceeded
+        | Code::ReadOnly
+        | Code::NonDeterministic => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 
@@ -169,7 +180,10 @@ pub fn status_of(code: Code) -> StatusCode {
 fn hint_of(code: Code) -> &'static str {
     match code {
         Code::Aborted => "the function refused; nothing was written",
-        Code::BadArguments => "GET /v1/apps/{app}/openapi.json on the admin port shows what the function takes",
+        Code::BadArguments => "`styx apps APP` shows what the function takes",
+        Code::GuestException => {
+            "this is a bug of the app, not of the request; nothing was written; the server's log has it with what the function logged"
+        }
         Code::GuestTrap => "the function crashed; nothing was written; what it logged is in the server's log",
         Code::OutOfFuel => {
             "make the function do less, or raise the limit in [limits] of styx.toml, up to the server's --max-fuel or --max-transaction-fuel"

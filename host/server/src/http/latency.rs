@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::http::StatusCode;
+
+use super::functions::Functions;
 
 /// How a request ended, as far as its latency is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +76,7 @@ pub struct Reading {
 }
 
 impl Histogram {
-    fn record(&self, took: Duration) {
+    pub fn record(&self, took: Duration) {
         let us = took.as_micros() as u64;
         let bucket = BUCKETS_US.partition_point(|&end| end < us);
         self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
@@ -96,6 +98,8 @@ pub struct Latencies {
     outcomes: [Histogram; OUTCOMES.len()],
     /// Codes are few, and of this program's own.
     errors: Mutex<BTreeMap<&'static str, u64>>,
+    /// The same of single functions.
+    pub functions: Arc<Functions>,
 }
 
 impl Latencies {

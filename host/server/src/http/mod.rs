@@ -1,32 +1,36 @@
 //! What both HTTP surfaces share: errors as JSON, bodies with bounds, connections with time
 //! limits, and who may call from a browser.
 
-mod addresses;
 mod body;
 mod error;
 mod extract;
+mod functions;
 mod host;
 mod latency;
 #[cfg(debug_assertions)]
 mod leak;
+mod linger;
 mod memory;
 pub mod nearest;
 mod options;
 mod origin;
 mod serve;
 mod tls;
+mod unread;
 
-pub use addresses::{Addresses, Peer, machine};
 pub use body::{BodyLimits, Frames, read_body, read_request, refuse};
 pub use error::{ApiError, status_of};
 pub use extract::{Options, PathParts};
+pub use functions::{FunctionStats, Functions};
 pub use host::Hosts;
 pub use latency::{Latencies, OUTCOMES, Outcome, Reading};
 pub use memory::{Account, Memory, UNCOUNTED};
 pub use options::HttpOptions;
 pub use origin::Origins;
-pub use serve::{ConnectionLimits, Shutdown, serve};
+pub use serve::{ConnectionLimits, Peer, Shutdown, serve};
+pub use styx_transport::addresses::{Addresses, machine};
 pub use tls::{Tls, TlsFiles};
+pub use unread::{Unread, hold_answer};
 
 use axum::Router;
 use axum::body::Body;

@@ -2,6 +2,7 @@
 //! lets what is under way come to its end.
 
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 use std::pin::pin;
 use std::sync::Arc;
@@ -23,7 +24,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
-use super::{Addresses, Peer, Tls};
+use super::linger::Lingering;
+use super::{Addresses, Tls};
+
+/// Where a request came from.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer(pub IpAddr);
 
 /// Bounds on connections.
 #[derive(Clone, Debug)]
@@ -137,15 +143,18 @@ pub async fn serve(
         let limits = limits.clone();
         let (open, tls, router, shutdown) = (shutdown.count(), tls.clone(), router.clone(), shutdown.clone());
         tokio::spawn(async move {
+            let counted = (slot, counted);
             match tls {
-                None => converse(stream, peer, router, &shutdown, &limits).await,
+                None => converse(Lingering::new(stream, counted), peer, router, &shutdown, &limits).await,
                 Some(tls) => match tokio::time::timeout(limits.head, tls.accept(stream)).await {
-                    Ok(Ok(stream)) => converse(stream, peer, router, &shutdown, &limits).await,
+                    Ok(Ok(stream)) => {
+                        converse(Lingering::new(stream, counted), peer, router, &shutdown, &limits).await;
+                    }
                     Ok(Err(error)) => tracing::debug!(%error, "a connection is no TLS that is taken here"),
                     Err(_) => tracing::debug!("a client did not shake hands in time"),
                 },
             }
-            drop((slot, counted, open));
+            drop(open);
         });
     }
     drop(listener);

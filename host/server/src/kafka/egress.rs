@@ -10,6 +10,8 @@ use anyhow::Context;
 use rdkafka::error::KafkaError;
 use rdkafka::message::{Header, OwnedHeaders};
 use styx_driver::kafka::Place;
+use styx_driver::kafka::recovery::egress_of;
+use styx_driver::kafka::writing::{Sent, WriteProblem, write_all};
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::catalog::Operator;
 use styx_protocol::replies::Reply;
@@ -31,9 +33,8 @@ pub(super) const PARTITION: &str = "styx-ingress-partition";
 pub(super) const OFFSET: &str = "styx-ingress-offset";
 pub(super) const WATERMARK: &str = "styx-ingress-watermark";
 
-/// Replies of a partition that wait for its writer, and those that are written at once.
+/// Replies of a partition that wait for its writer.
 const WAITING_MAX: usize = 1024;
-const BATCH_MAX: usize = 256;
 
 /// A reply that waits to be sent.
 #[derive(Debug, Clone)]
@@ -105,13 +106,6 @@ impl Answered {
         Answered { place, id, status: "refused", sequenced: None, value, letter }
     }
 
-    /// The same without its result, which the topic does not take.
-    fn too_large(&mut self) {
-        let why = ApiError::too_large("a reply", self.value.len() as u64)
-            .hint("the request had its effect, but its result is longer than the topic's max.message.bytes");
-        self.value = why.to_json().to_string().into_bytes();
-    }
-
     fn message(&self, partition: i32, watermark: i64) -> Outgoing {
         let mut headers = OwnedHeaders::new_with_capacity(7);
         let mut add = |key: &str, value: &str| {
@@ -135,40 +129,60 @@ fn error(abort: Abort) -> Vec<u8> {
     ApiError::from(abort).to_json().to_string().into_bytes()
 }
 
-/// What has become of replies.
-#[derive(Debug)]
-pub(super) enum Sent {
-    /// The reply to a record is durable.
-    Reply(Place),
-    /// Nothing more can be sent.
-    Failed(KafkaError),
+impl styx_driver::kafka::writing::Outgoing for Answered {
+    fn place(&self) -> Place {
+        self.place
+    }
+
+    fn has_letter(&self) -> bool {
+        self.letter.is_some()
+    }
+
+    fn drop_letter(&mut self) {
+        tracing::warn!(id = self.id, "a dead letter is too large to be kept");
+        self.letter = None;
+    }
+
+    fn shorten(&mut self) {
+        let why = ApiError::too_large("a reply", self.value.len() as u64)
+            .hint("the request had its effect, but its result is longer than the topic's max.message.bytes");
+        self.value = why.to_json().to_string().into_bytes();
+    }
 }
 
 /// The way out, by partition of requests. Whoever had it before has lost it.
 pub(super) struct Egress(BTreeMap<i32, SyncSender<(Answered, i64)>>);
 
+/// Takes the names of partitions. Blocks.
+pub(super) fn take(topics: &Topics, partitions: &[i32]) -> anyhow::Result<Vec<ExclusiveWriter>> {
+    let take = |partition: i32| {
+        let name = format!("{INGRESS}:{:032x}:{partition}", topics.ingress_id);
+        ExclusiveWriter::take(topics.producer(), &name, topics.message_bytes_max)
+            .with_context(|| format!("{name} cannot be taken"))
+    };
+    // All at once: brokers take their time with each.
+    let writers: Vec<_> = thread::scope(|scope| {
+        let taking: Vec<_> = partitions.iter().map(|partition| scope.spawn(move || take(*partition))).collect();
+        taking.into_iter().map(|taking| taking.join().expect("it says what is wrong")).collect()
+    });
+    writers.into_iter().collect()
+}
+
 impl Egress {
-    /// Takes the names of partitions, and returns where is told what was written. Blocks.
-    pub fn take(topics: &Topics, partitions: &[i32]) -> anyhow::Result<(Self, mpsc::UnboundedReceiver<Sent>)> {
-        let take = |partition: i32| {
-            let name = format!("{INGRESS}:{:032x}:{partition}", topics.ingress_id);
-            ExclusiveWriter::take(topics.producer(), &name, topics.message_bytes_max)
-                .with_context(|| format!("{name} cannot be taken"))
-        };
-        // All at once: brokers take their time with each.
-        let writers: Vec<_> = thread::scope(|scope| {
-            let taking: Vec<_> = partitions.iter().map(|partition| scope.spawn(move || take(*partition))).collect();
-            taking.into_iter().map(|taking| taking.join().expect("it says what is wrong")).collect()
-        });
+    /// Writes from now on, by partition of requests, and returns where is told what was written.
+    pub fn start(
+        topics: &Topics,
+        writers: Vec<(i32, ExclusiveWriter)>,
+    ) -> anyhow::Result<(Self, mpsc::UnboundedReceiver<Sent<KafkaError>>)> {
         let (to, sent) = mpsc::unbounded_channel();
         let mut all = BTreeMap::new();
-        for (partition, writer) in partitions.iter().zip(writers) {
-            let (writer, to, egress) = (writer?, to.clone(), topics.egress_of(*partition));
+        for (partition, writer) in writers {
+            let (to, egress) = (to.clone(), egress_of(partition, topics.egress));
             let (replies, waiting) = sync_channel(WAITING_MAX);
             thread::Builder::new()
                 .name("styx-kafka-out".into())
-                .spawn(move || write_all(&writer, egress, &waiting, &to))?;
-            all.insert(*partition, replies);
+                .spawn(move || write(&writer, egress, &waiting, &to))?;
+            all.insert(partition, replies);
         }
         Ok((Egress(all), sent))
     }
@@ -184,41 +198,23 @@ impl Egress {
 }
 
 /// Writes what comes, until nobody listens or it fails.
-fn write_all(
+fn write(
     writer: &ExclusiveWriter,
     partition: i32,
     waiting: &Receiver<(Answered, i64)>,
-    to: &mpsc::UnboundedSender<Sent>,
+    to: &mpsc::UnboundedSender<Sent<KafkaError>>,
 ) {
-    while let Ok(first) = waiting.recv() {
-        let mut batch: Vec<_> = std::iter::once(first).chain(waiting.try_iter().take(BATCH_MAX - 1)).collect();
-        if let Err(error) = write(writer, partition, &mut batch) {
-            let _ = to.send(Sent::Failed(error));
-            return;
-        }
-        for (answered, _) in batch {
-            let _ = to.send(Sent::Reply(answered.place));
-        }
-    }
-}
-
-/// Writes a batch; what its topics do not take is left out of it or said in fewer words.
-fn write(writer: &ExclusiveWriter, partition: i32, batch: &mut [(Answered, i64)]) -> Result<(), KafkaError> {
-    loop {
-        let with_letter = |(answered, _): &&mut (Answered, i64)| answered.letter.is_some();
-        let letters = batch.iter_mut().filter(with_letter).count();
-        let messages = batch.iter().filter_map(|(answered, _)| answered.letter.as_deref().cloned());
+    let next = |most: usize| {
+        let first = waiting.recv().ok()?;
+        Some(std::iter::once(first).chain(waiting.try_iter().take(most - 1)).collect())
+    };
+    let append = |batch: &[(Answered, i64)]| {
+        let letters = batch.iter().filter_map(|(answered, _)| answered.letter.as_deref().cloned());
         let replies = batch.iter().map(|(answered, watermark)| answered.message(partition, *watermark));
-        match writer.append(&messages.chain(replies).collect::<Vec<_>>()) {
-            Ok(()) => return Ok(()),
-            Err(AppendProblem::Failed(error)) => return Err(error),
-            Err(AppendProblem::TooLarge(index)) if index >= letters => batch[index - letters].0.too_large(),
-            Err(AppendProblem::TooLarge(index)) => {
-                let (answered, _) = batch.iter_mut().filter(with_letter).nth(index).expect("it was counted");
-                // Without a copy, but not without an answer.
-                tracing::warn!(id = answered.id, "a dead letter is too large to be kept");
-                answered.letter = None;
-            }
-        }
-    }
+        writer.append(&letters.chain(replies).collect::<Vec<_>>()).map_err(|problem| match problem {
+            AppendProblem::TooLarge(index) => WriteProblem::TooLarge(index),
+            AppendProblem::Failed(error) => WriteProblem::Failed(error),
+        })
+    };
+    write_all(next, append, |sent| drop(to.send(sent)));
 }

@@ -8,7 +8,7 @@
 //! **Exactly once.** Every request has an id under which the reply is remembered, its own or one made of its place in the
 //! topic, and says from which record it comes: it has one effect, and may be asked again, which happens whenever nobody
 //! can say what became of it. Every reply says which record it answers and below which offset all have been
-//! answered ([`styx_driver::kafka`]); a front that starts reads the last replies ([`resume`]), goes on from
+//! answered ([`styx_driver::kafka`]); a front that starts reads the last replies ([`found`]), goes on from
 //! there, and passes over what has its reply already.
 //!
 //! Several gateways share the partitions out among them ([`assigned`]). A session serves them until they are others. It begins
@@ -17,8 +17,8 @@
 
 mod assigned;
 mod egress;
+mod found;
 mod record;
-mod resume;
 mod session;
 mod topics;
 

@@ -1,6 +1,6 @@
 //! From requests to replies, for as long as nothing breaks.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -8,18 +8,18 @@ use std::time::{Duration, Instant};
 use rdkafka::consumer::Consumer;
 use rdkafka::error::KafkaError;
 use rdkafka::{Offset, TopicPartitionList};
-use styx_driver::kafka::progress::Progress;
-use styx_driver::kafka::{Ending, FrontDriver, FrontEffect, FrontEvent, Place, Prepared};
+use styx_driver::kafka::beginning::begin;
+use styx_driver::kafka::writing::Sent;
+use styx_driver::kafka::{Ending, FrontDriver, FrontEffect, FrontEvent, FrontLimits, Place};
 use styx_protocol::abort::Code;
-use styx_protocol::origin::Origin;
 use styx_protocol::transaction::Request;
 use tokio::sync::mpsc;
 
 use super::assigned::Assigned;
 use super::blocking;
-use super::egress::{Answered, Egress, Sent};
+use super::egress::{Answered, Egress};
+use super::found::Found;
 use super::record::{Asked, Record};
-use super::resume::resume;
 use super::topics::{INGRESS, Incoming, Topics};
 use crate::clock::MonotonicClock;
 use crate::gateway::Ingress;
@@ -58,12 +58,10 @@ pub(super) struct Session {
     front: FrontDriver<Record, Answered>,
     clock: MonotonicClock,
     egress: Egress,
-    sent: mpsc::UnboundedReceiver<Sent>,
+    sent: mpsc::UnboundedReceiver<Sent<KafkaError>>,
     reader: Reader,
     to: Arc<Answers>,
     answers: mpsc::UnboundedReceiver<(u64, Answer)>,
-    /// Id of the topic of requests.
-    topic: u128,
     scratch: Vec<u8>,
 }
 
@@ -71,18 +69,25 @@ impl Session {
     /// Takes partitions, finds out where to go on, and connects. After that nobody else's replies come there, so that none is
     /// overlooked.
     pub async fn begin(topics: &Topics, ingress: Arc<Ingress>, partitions: Vec<i32>) -> anyhow::Result<Self> {
-        let begin = {
+        let limits = FrontLimits::default();
+        let found = {
             let topics = topics.clone();
-            move || anyhow::Ok((Egress::take(&topics, &partitions)?, resume(&topics, &partitions)?))
+            move || begin(&Found::new(&topics)?, &partitions, topics.egress, limits.window)
         };
-        let ((egress, sent), resumed) = blocking(begin).await?;
-        let reader = Reader::start(topics, &resumed)?;
+        let (writers, progress): (Vec<_>, Vec<_>) = blocking(found)
+            .await?
+            .into_iter()
+            .map(|(partition, (writer, progress))| ((partition, writer), (partition, progress)))
+            .unzip();
+        let (egress, sent) = Egress::start(topics, writers)?;
+        let from = progress.iter().map(|(partition, progress)| (*partition, progress.watermark()));
+        let reader = Reader::start(topics, from)?;
         let (to, answers) = mpsc::unbounded_channel();
         // How much is under way is the front's to say.
         let to = Answers::new(to, Memory::new(usize::MAX).account());
-        let (front, clock) = (FrontDriver::new(resumed), MonotonicClock::start());
-        let (topic, scratch) = (topics.ingress_id, Vec::new());
-        Ok(Session { ingress, front, clock, egress, sent, reader, to, answers, topic, scratch })
+        let front = FrontDriver::new(topics.ingress_id, limits, progress);
+        let (clock, scratch) = (MonotonicClock::start(), Vec::new());
+        Ok(Session { ingress, front, clock, egress, sent, reader, to, answers, scratch })
     }
 
     /// Serves until it is over; also when partitions are `assigned` anew.
@@ -146,8 +151,7 @@ impl Session {
     /// Carries out an effect; gives what came of it at once.
     fn perform(&mut self, effect: FrontEffect<Record, Answered>) -> anyhow::Result<Option<Event>> {
         match effect {
-            FrontEffect::Prepare { place, record, watermark } => return self.prepare(place, record, Some(watermark)),
-            FrontEffect::Refuse(place, record) => return self.prepare(place, record, None),
+            FrontEffect::Prepare(place, record) => return Ok(Some(self.prepare(place, record))),
             FrontEffect::Ask { ticket, request, read_only } => {
                 let waiter = Waiter::Stream { ticket, to: self.to.clone() };
                 if read_only {
@@ -155,10 +159,6 @@ impl Session {
                 } else {
                     self.ingress.handle.submit(request, waiter, false);
                 }
-            }
-            FrontEffect::AskEnd { ticket, request } => {
-                let waiter = Waiter::Stream { ticket, to: self.to.clone() };
-                self.ingress.handle.ask_end(request, waiter, false, Answer::Unknown);
             }
             FrontEffect::Reply { place, id, reply, request, read_only, duration } => {
                 let outcome = match &reply.outcome {
@@ -190,31 +190,19 @@ impl Session {
         Ok(None)
     }
 
-    /// Makes a request of a record, or says why it is none; it may have been one, unless nothing is known of it:
-    /// then there is no watermark.
-    fn prepare(&mut self, place: Place, record: Record, watermark: Option<i64>) -> anyhow::Result<Option<Event>> {
+    /// Makes a request of a record, or says why it is none.
+    fn prepare(&mut self, place: Place, record: Record) -> Event {
         if self.ingress.handle.catalog().version() == 0 {
-            return Ok(Some(FrontEvent::TooEarly(place, record)));
+            return FrontEvent::TooEarly(place, record);
         }
         let (id, started) = (record.id(), Instant::now());
         match record.request(&self.ingress, &id, &mut self.scratch) {
-            Ok(Asked { mut request, read_only }) => {
-                request.origin = Some(Box::new(Origin {
-                    topic: self.topic,
-                    partition: place.partition as u32,
-                    offset: place.offset as u64,
-                    answered: watermark.unwrap_or(0) as u64,
-                }));
-                let prepared = Prepared::Request { request: Arc::new(request), read_only };
-                Ok(Some(FrontEvent::Prepared(place, id, prepared)))
-            }
+            Ok(Asked { request, read_only }) => FrontEvent::Prepared { place, id, request, read_only },
             Err(why) => {
-                if let Some(request) = record.request_id(&id).filter(|_| watermark.is_some()) {
-                    return Ok(Some(FrontEvent::Prepared(place, id, Prepared::Refused { request, record })));
-                }
                 let latencies = &self.ingress.latencies;
                 latencies.record(latencies.error(why.status, why.code), started.elapsed());
-                Ok(Some(FrontEvent::Write(place, Answered::refusal(&record, id, &why))))
+                let refusal = Answered::refusal(&record, id.clone(), &why);
+                FrontEvent::Unfit { place, request: record.request_id(&id), id, refusal }
             }
         }
     }
@@ -228,11 +216,12 @@ struct Reader {
 }
 
 impl Reader {
-    fn start(topics: &Topics, resumed: &BTreeMap<i32, Progress>) -> anyhow::Result<Self> {
+    /// Reads partitions, each from an offset on.
+    fn start(topics: &Topics, from: impl Iterator<Item = (i32, i64)>) -> anyhow::Result<Self> {
         let consumer = topics.consumer()?;
         let mut assignment = TopicPartitionList::new();
-        for (partition, progress) in resumed {
-            assignment.add_partition_offset(INGRESS, *partition, Offset::Offset(progress.watermark()))?;
+        for (partition, offset) in from {
+            assignment.add_partition_offset(INGRESS, partition, Offset::Offset(offset))?;
         }
         consumer.assign(&assignment)?;
         let (consumer, stop) = (Arc::new(consumer), Arc::new(AtomicBool::new(false)));

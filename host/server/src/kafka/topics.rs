@@ -74,11 +74,6 @@ impl Topics {
         Ok(Topics { options, ingress_id, ingress, egress, message_bytes_max })
     }
 
-    /// The partition for replies to requests of another: always the same, so that they stand in order.
-    pub fn egress_of(&self, ingress: i32) -> i32 {
-        ingress % self.egress
-    }
-
     /// For reading what is committed; nothing is remembered at the broker.
     pub fn consumer(&self) -> Result<Incoming, KafkaError> {
         BaseConsumer::from_config_and_context(&self.reading(), TracedContext)

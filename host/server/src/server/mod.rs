@@ -16,8 +16,11 @@ pub use worker::WorkerServer;
 
 pub use parts::log_error;
 
+use std::time::SystemTime;
+
 use serde_json::{Value, json};
 
+use crate::clock;
 use crate::config::{Role, ServerConfig};
 use crate::error::ServerError;
 
@@ -37,6 +40,7 @@ impl Process {
     /// # Errors
     /// What is wrong, before anything is touched, where that can be known.
     pub async fn start(config: &ServerConfig, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<Process, ServerError> {
+        clock::check(SystemTime::now())?;
         config.access.open().await?;
         let process = match config.role {
             Role::Single => Process::Single(Server::start(config, progress).await?),

@@ -315,6 +315,7 @@ pub(super) fn engine(
         compiler,
         cluster,
         long: Some(config.long()),
+        guest_memory: usize::try_from(config.guest_memory).unwrap_or(usize::MAX),
     })
     .map_err(|error| ServerError {
         hint: if space_is_limited() { "lift the limit on address space (`ulimit -v unlimited`): guests get terabytes of it, hardly any of it memory".into() } else { String::new() },

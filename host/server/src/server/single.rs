@@ -19,6 +19,7 @@ use crate::executing::{Executing, Noted};
 use crate::gateway::{self, Ingress};
 use crate::handle::Handle;
 use crate::http::Shutdown;
+use crate::observe::{Recorder, Traced};
 use crate::quarantine;
 use crate::single::{Recovered, SingleNode, SingleOptions};
 
@@ -50,6 +51,7 @@ impl Server {
         let engine = engine(config, config.threads, None)?;
         let components = components(config)?.compiled_by(engine.clone());
         let executing = executing(config)?;
+        let recorder = Arc::new(Recorder::sampling(config.trace_sample.one_in()));
         let options = SingleOptions {
             threads: config.threads,
             stack_bytes: EXECUTION_STACK_BYTES,
@@ -58,18 +60,20 @@ impl Server {
             epoch_max_wait: config.epoch_max_wait,
             backlog_max: config.backlog_max,
             long_max: config.long_max,
+            guest_log_rate: config.app_log_rate,
             partitions: config.partitions,
             retention: retention(config),
             engine: engine.engine_hash(),
             snapshots: snapshots(config, &components),
             executing: Some(executing.clone()),
             controls: quarantine::at_start(Some(&executing), config.quarantine_after, &config.skip_tid),
+            recorder: recorder.clone(),
             ..SingleOptions::default()
         };
         let node = SingleNode::start(
             options,
             log,
-            || Noted::new(engine.executor(), &executing),
+            || Noted::new(Traced::new(engine.executor(), recorder.clone()), &executing),
             prepare(engine.clone(), components.clone()),
             progress,
         );

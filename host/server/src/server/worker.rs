@@ -17,6 +17,7 @@ use crate::config::ServerConfig;
 use crate::error::ServerError;
 use crate::executing::Executing;
 use crate::http::Shutdown;
+use crate::observe::Recorder;
 use styx_transport::NodeKind;
 
 /// A running worker.
@@ -59,7 +60,9 @@ impl WorkerServer {
             backlog_max: config.backlog_max,
             suspended_max: room.suspended,
             long_max: config.long_max,
+            guest_log_rate: config.app_log_rate,
             executing: executing.clone(),
+            recorder: Arc::new(Recorder::sampling(config.trace_sample.one_in())),
         };
         let worker = WorkerNode::start(options, engine, components).await;
         let worker = worker.map_err(|error| not_started(&error, config.cluster_addr))?;

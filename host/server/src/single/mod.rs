@@ -33,8 +33,10 @@ use self::snapshots::Snapshots;
 use crate::executing::Executing;
 use crate::execution::{Completion, Dispatcher, ExecutionPool, INLINE_MAX, LongEvent, LongPool};
 use crate::fatal::fatal_on_panic;
+use crate::guest_logs::GuestLogs;
 use crate::handle::{ClientMessage, Handle, OperatorMessage};
 use crate::log::LogThread;
+use crate::observe::Recorder;
 use crate::quarantine::sequence;
 use crate::snapshots::{SnapshotOptions, StoreReport, recovery_point};
 use crate::stats::Stats;
@@ -96,6 +98,8 @@ pub struct SingleOptions {
     pub partitions: Option<u32>,
     /// Most long transactions that may run at a time.
     pub long_max: usize,
+    /// Most bytes of log lines of each app in a second; 0: as many as there are.
+    pub guest_log_rate: u64,
     /// How long replies are remembered.
     pub retention: Retention,
     /// Which parts of the protocol are on.
@@ -108,6 +112,8 @@ pub struct SingleOptions {
     pub executing: Option<Arc<Executing>>,
     /// Sequenced before anything is executed.
     pub controls: Vec<Control>,
+    /// What is kept of requests.
+    pub recorder: Arc<Recorder>,
 }
 
 impl Default for SingleOptions {
@@ -120,6 +126,7 @@ impl Default for SingleOptions {
             epoch_max_wait: Duration::from_millis(1),
             backlog_max: 100_000,
             long_max: Long::default().running_max,
+            guest_log_rate: 64 << 10,
             partitions: None,
             retention: Retention::default(),
             modes: Modes::default(),
@@ -127,6 +134,7 @@ impl Default for SingleOptions {
             snapshots: None,
             executing: None,
             controls: Vec::new(),
+            recorder: Arc::default(),
         }
     }
 }
@@ -188,7 +196,7 @@ impl SingleNode {
             claim_order: false,
         };
         let (inbox, messages) = unbounded();
-        let stats = Arc::new(Stats::default());
+        let stats = Arc::new(Stats::observed_by(options.recorder.clone()));
         let handle = Handle::with_operators(inbox.clone(), options.backlog_max, stats.clone());
         handle.admission().subscribe(log.stall());
         let completions = inbox.clone();
@@ -199,11 +207,11 @@ impl SingleNode {
         let pool = ExecutionPool::start(options.threads, options.stack_bytes, &make, done)?;
         let driver = SingleDriver::new(SingleConfig { machine, epoch_max_wait: options.epoch_max_wait });
         // Small batches run on the driver's own thread: nobody waits for its heartbeats.
-        let dispatcher = Dispatcher::new(make(), INLINE_MAX, pool);
+        let dispatcher = Dispatcher::new(make(), INLINE_MAX, pool, options.recorder.clone());
         let long = LongPool::new((0..options.long_max).map(|_| make()), options.stack_bytes);
         let threads = Threads { dispatcher, long, events: inbox.clone() };
-        let executing = options.executing.clone();
-        let mut shell = Shell::new(driver, threads, messages, handle.clone(), prepare, executing);
+        let (executing, guest_logs) = (options.executing.clone(), GuestLogs::new(options.guest_log_rate));
+        let mut shell = Shell::new(driver, threads, messages, handle.clone(), prepare, executing, guest_logs);
         let snapshots = options.snapshots.as_ref().map(|options| begin.snapshot_start(options.schedule()));
         // Where the driver will run: a replay needs as much stack as the first execution, and guests
         // must not meet the runtime of whoever starts the server.

@@ -11,7 +11,7 @@ use styx_driver::client::Answer;
 use styx_driver::single::{SingleDriver, SingleEffect, SingleEvent, SnapshotStart};
 use styx_driver::snapshots::{NoSnapshot, SnapshotSummary};
 use styx_driver::time::Now;
-use styx_driver::wire::Response;
+use styx_driver::wire::{AdminQuery, Response};
 use styx_durability::log::{LogReport, replay};
 use styx_durability::recovery::RecoveryPoint;
 use styx_protocol::abort::{Abort, Code};
@@ -29,8 +29,8 @@ use crate::diagnostics;
 use crate::executing::Executing;
 use crate::execution::{Dispatcher, Finished, LongEvent, LongPool};
 use crate::fatal::fatal;
-use crate::guest_logs;
-use crate::handle::{Handle, OperatorMessage, Waiter};
+use crate::guest_logs::GuestLogs;
+use crate::handle::{ClientMessage, Handle, OperatorMessage, Waiter};
 use crate::log::LogThread;
 use crate::quarantine;
 use crate::snapshots::StoreReport;
@@ -64,6 +64,7 @@ pub(super) struct Shell<E> {
     handle: Handle,
     prepare: Prepare,
     executing: Option<Arc<Executing>>,
+    guest_logs: GuestLogs,
     snapshots: Option<Snapshots>,
     log: Option<LogThread>,
     /// When the pool was given the batch that it has.
@@ -83,6 +84,7 @@ impl<E: Executor + TaskExecutor + Send + 'static> Shell<E> {
         handle: Handle,
         prepare: Prepare,
         executing: Option<Arc<Executing>>,
+        guest_logs: GuestLogs,
     ) -> Self {
         let clock = MonotonicClock::start();
         Shell {
@@ -94,6 +96,7 @@ impl<E: Executor + TaskExecutor + Send + 'static> Shell<E> {
             handle,
             prepare,
             executing,
+            guest_logs,
             snapshots: None,
             log: None,
             batch_out: Instant::now(),
@@ -183,6 +186,11 @@ impl<E: Executor + TaskExecutor + Send + 'static> Shell<E> {
         let event = match event {
             Event::Client(message) => {
                 self.handle.taken(&message);
+                if let ClientMessage::Read(AdminQuery::Observed(question), to) = message {
+                    // No driver knows of it. Whoever asked may be gone.
+                    let _ = to.send(Response::Observed(vec![self.handle.stats().observed.answer(&question)]));
+                    return;
+                }
                 SingleEvent::Client(message)
             }
             Event::Operator(OperatorMessage::Deploy(control, waiter)) => {
@@ -203,6 +211,7 @@ impl<E: Executor + TaskExecutor + Send + 'static> Shell<E> {
             },
             Event::Log(LogReport::Synced { epoch, position, .. }) => {
                 self.handle.stats().durable.store(epoch.0, Ordering::Relaxed);
+                self.handle.stats().observed.durable(epoch);
                 SingleEvent::Synced { epoch, position }
             }
             Event::Log(LogReport::Raised { .. }) => unreachable!("a single process has one generation"),
@@ -309,9 +318,13 @@ impl<E: Executor + TaskExecutor + Send + 'static> Shell<E> {
                 // Whoever asked may be gone.
                 let _ = waiter.send(result);
             }
-            SingleEffect::Answer(waiter, answer) => waiter.answer(answer),
+            SingleEffect::Answer(waiter, answer) => {
+                self.note_end(&answer);
+                waiter.answer(answer);
+            }
             SingleEffect::AnswerAll(responses) => {
                 for (waiter, answer) in responses.into_iter().map(Answer::of) {
+                    self.note_end(&answer);
                     waiter.answer(answer);
                 }
             }
@@ -319,7 +332,8 @@ impl<E: Executor + TaskExecutor + Send + 'static> Shell<E> {
                 let _ = to.send(response);
             }
             SingleEffect::Logs { catalog, tid, lines } => {
-                lines.iter().for_each(|line| guest_logs::show(&catalog, tid, line));
+                let stats = self.handle.stats();
+                self.guest_logs.show(&stats.observed, &catalog, tid, &lines, &stats.guest_lines_left_out);
             }
             SingleEffect::EpochEnded { summary, duration, entities, state_bytes, forgotten_early, waiting_apps } => {
                 let stats = self.handle.stats();
@@ -337,6 +351,12 @@ impl<E: Executor + TaskExecutor + Send + 'static> Shell<E> {
             SingleEffect::Halt(why) => fatal(&why),
         }
         None
+    }
+
+    fn note_end(&self, answer: &Answer) {
+        if let Answer::Reply(reply) = answer {
+            self.handle.stats().observed.ended(reply);
+        }
     }
 
     fn log(&self) -> &LogThread {

@@ -47,7 +47,7 @@ async fn every_endpoint_is_there_and_described() {
             }
         }
     }
-    assert_eq!(operations, 41);
+    assert_eq!(operations, 44);
     for (method, path, status, code) in [
         (Method::GET, "/v1/nothing", 404, "NOT_FOUND"),
         (Method::POST, "/v1/cluster", 405, "METHOD_NOT_ALLOWED"),
@@ -63,6 +63,8 @@ async fn every_endpoint_is_there_and_described() {
 async fn responses_are_what_the_document_says() {
     let server = Server::with_item(HttpOptions::default()).await;
     assert_eq!(server.call("a", "store", "[1]").await.status, 200);
+    let watched = server.to_ingress(Method::POST, "/v1/call/app/item/a/store").header("styx-trace", "1").body("[2]");
+    let trace = format!("/v1/requests/{}/trace", told(watched).await.header("styx-request-id"));
     let document = server.get("/openapi.json").await.json();
     let deployment = server.get("/v1/apps/app").await.json()["active"].as_str().unwrap().to_owned();
     let version = format!("/v1/apps/app/deployments/{deployment}");
@@ -79,9 +81,11 @@ async fn responses_are_what_the_document_says() {
         ("/v1/partitions", "/v1/partitions"),
         ("/v1/epochs", "/v1/epochs"),
         ("/v1/requests", "/v1/requests"),
+        (&trace, "/v1/requests/{id}/trace"),
         ("/v1/snapshots", "/v1/snapshots"),
         ("/v1/tokens", "/v1/tokens"),
         ("/v1/traffic", "/v1/traffic"),
+        ("/v1/audit", "/v1/audit"),
         ("/v1/identity", "/v1/identity"),
         ("/v1/quarantine", "/v1/quarantine"),
         ("/healthz", "/healthz"),

@@ -188,6 +188,17 @@ async fn each_token_and_each_address_has_its_own_rate() {
     let answers = told(batch).await.text();
     let limited = answers.lines().filter(|line| line.contains("RATE_LIMITED")).count();
     assert!(limited > 0 && limited < 3 * RATE as usize, "{limited}");
+
+    // Who shows nothing that is worth something is counted by address, and keeps nobody out who shows more.
+    for worthless in [None, Some("styx_0_0")] {
+        let mut refused = Vec::new();
+        while refused.last() != Some(&429) && refused.len() < 1000 {
+            let request = call(&server, "app");
+            refused.push(told(worthless.iter().fold(request, RequestBuilder::bearer_auth)).await.status);
+        }
+        assert!(refused.last() == Some(&429) && refused[..refused.len() - 1].iter().all(|status| *status == 401));
+    }
+    assert_eq!(as_whom(&other, call(&server, "app")).await.status, 200);
     server.stop().await;
     open.stop().await;
 }

@@ -126,9 +126,14 @@ async fn results_that_are_not_read_are_bounded_and_each_request_is_answered() {
 async fn one_address_takes_only_its_connections() {
     let server = Server::start().await;
     let mut open = Vec::new();
-    for _ in 0..CONNECTIONS_MAX {
+    for number in 0..CONNECTIONS_MAX {
         let mut stream = TcpStream::connect(server.ingress).await.unwrap();
-        stream.write_all(b"GET /").await.unwrap();
+        // WebSockets count as well.
+        stream.write_all(if number % 2 == 0 { b"GET /" } else { UPGRADE }).await.unwrap();
+        if number % 2 == 1 {
+            let read = timeout(Duration::from_secs(20), stream.read(&mut [0; 1024])).await;
+            assert!(read.expect("an answer in time").unwrap() > 0);
+        }
         open.push(stream);
     }
     let refused = async || {

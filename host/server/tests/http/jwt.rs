@@ -132,8 +132,13 @@ impl Published {
 }
 
 async fn server_for(keys: &str) -> Server {
+    server_with(keys, |access| access).await
+}
+
+async fn server_with(keys: &str, change: impl FnOnce(Access) -> Access) -> Server {
     let provider = Arc::new(Provider::new(ISSUER, AUDIENCE, keys).unwrap());
     let access = Access::configured(None, Some(OPERATOR.into()), false, false).unwrap().believing(provider);
+    let access = change(access);
     access.open().await.unwrap();
     let server = Server::with(HttpOptions { access, ..HttpOptions::default() }).await;
     for app in ["app", "other"] {
@@ -272,6 +277,32 @@ async fn a_new_key_is_asked_for_once_and_old_ones_are_kept_while_nobody_answers(
     publish(set(&[new.jwk()]));
     assert_eq!(call(&server, "app", &new.token(&good)).await.0, 200);
     assert_eq!(call(&server, "app", &old.token(&good)).await.0, 401, "it was withdrawn");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_makes_tokens_up_is_not_listened_to_for_long() {
+    let (one, thief) = (Signer::es256("one"), Signer::es256("one"));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), set(&[one.jwk()])).unwrap();
+    let limited = |access: Access| access.limited(5.try_into().unwrap());
+    let server = server_with(file.path().to_str().unwrap(), limited).await;
+    let good = claims(json!({}));
+    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    let mut answered = Vec::new();
+    while answered.last() != Some(&429) && answered.len() < 1000 {
+        answered.push(call(&server, "app", &thief.token(&good)).await.0);
+    }
+    assert!(answered.len() > 1 && answered[..answered.len() - 1].iter().all(|status| *status == 401), "{answered:?}");
+    assert_eq!(
+        call(&server, "app", &one.token(&good)).await.0,
+        429,
+        "no signature from there is looked at for a moment"
+    );
+    assert_eq!(call(&server, "app", OPERATOR).await.0, 200, "other tokens cost nothing");
+    let elsewhere = reqwest::Client::builder().local_address(std::net::IpAddr::from([127, 0, 0, 2])).build().unwrap();
+    let url = format!("http://{}/v1/call/app/item/a/store", server.ingress);
+    assert_eq!(told(elsewhere.post(url).bearer_auth(one.token(&good)).body("[1]")).await.status, 200);
     server.stop().await;
 }
 

@@ -7,8 +7,10 @@ mod deployments;
 mod doors;
 mod greedy;
 mod jwt;
+mod metrics;
 mod pipelines;
 mod raw;
+mod requests;
 mod server;
 #[path = "../../../engine/tests/support/mod.rs"]
 mod support;

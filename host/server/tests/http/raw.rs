@@ -70,6 +70,28 @@ async fn what_is_malformed_is_told_so() {
     }
 }
 
+/// More than is taken in before the answer, all of it before anything is read.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_refused_in_the_middle_of_a_body_gets_to_read_why() {
+    let server = Server::with_item(HttpOptions::default()).await;
+    let length = 24 << 20;
+    for (path, expect) in [("/v1/call/app/item/a/store", "413"), ("/v1/nowhere", "404")] {
+        let mut stream = TcpStream::connect(server.ingress).await.unwrap();
+        let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let spaces = vec![b' '; 1 << 20];
+        for sent in 0..length >> 20 {
+            if let Err(error) = stream.write_all(&spaces).await {
+                panic!("{path}: {error} after {sent} MiB");
+            }
+        }
+        let mut answer = Vec::new();
+        timeout(Duration::from_secs(10), stream.read_to_end(&mut answer)).await.unwrap().unwrap();
+        let answer = String::from_utf8(answer).unwrap();
+        assert_eq!(statuses(&answer), [expect], "{path}: {answer}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn two_lengths_of_one_body_end_the_connection() {
     let server = Server::with_item(HttpOptions::default()).await;

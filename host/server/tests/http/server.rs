@@ -15,6 +15,7 @@ use styx_server::components::ComponentStore;
 use styx_server::gateway::{self, Ingress};
 use styx_server::handle::Handle;
 use styx_server::http::{Addresses, ConnectionLimits, HttpOptions, Memory, Shutdown, serve};
+use styx_server::observe::{Recorder, Traced};
 use styx_server::single::{SingleNode, SingleOptions};
 use styx_storage::log::MemoryDisk;
 use tokio::net::TcpListener;
@@ -22,14 +23,14 @@ use tokio::task::JoinHandle;
 
 use crate::support::{Guest, invoke};
 
-/// A running server. Stops when told to; dropped, it is left to the end of the process.
+/// A running server. Stops when told to; dropped, it stops by itself, for its engine takes terabytes of address space.
 pub struct Server {
     pub ingress: SocketAddr,
     pub admin: SocketAddr,
     pub client: Client,
     pub shutdown: Shutdown,
     pub memory: Memory,
-    worker: SingleNode,
+    worker: Option<SingleNode>,
     serving: Vec<JoinHandle<()>>,
     directory: tempfile::TempDir,
     _limit: TimeLimit,
@@ -81,14 +82,18 @@ impl Server {
             compiler: Compiler::InProcess,
             cluster: None,
             long: None,
+            guest_memory: usize::MAX,
         })
         .unwrap();
         let components = ComponentStore::open(directory.path().join("components")).unwrap();
+        // Nobody is watched who does not ask for it.
+        let recorder = Arc::new(Recorder::sampling(0));
         let worker_options = SingleOptions {
             threads: 2,
             stack_bytes: EXECUTION_STACK_BYTES,
             partitions: Some(8),
             engine: engine.engine_hash(),
+            recorder: recorder.clone(),
             ..SingleOptions::default()
         };
         let prepare = {
@@ -101,7 +106,14 @@ impl Server {
         };
         let log = Box::new(MemoryDisk::default().open().unwrap());
         let make = engine.clone();
-        let worker = SingleNode::start(worker_options, log, move || make.executor(), prepare, &|_, _| ()).unwrap();
+        let worker = SingleNode::start(
+            worker_options,
+            log,
+            move || Traced::new(make.executor(), recorder.clone()),
+            prepare,
+            &|_, _| (),
+        )
+        .unwrap();
         let (shutdown, memory) = (Shutdown::default(), options.memory.clone());
         let options = Arc::new(options);
         let calls = Ingress::new(worker.handle().clone(), options.clone(), shutdown.clone());
@@ -121,7 +133,7 @@ impl Server {
             client,
             shutdown,
             memory,
-            worker,
+            worker: Some(worker),
             serving,
             directory,
             _limit: limit,
@@ -139,7 +151,7 @@ impl Server {
     }
 
     pub fn handle(&self) -> &Handle {
-        self.worker.handle()
+        self.worker.as_ref().expect("a server that runs").handle()
     }
 
     pub async fn deploy(&self, app: &str, options: &str, kind: &str, bytes: Vec<u8>) -> Told {
@@ -171,13 +183,22 @@ impl Server {
     }
 
     /// Lets everything come to its end.
-    pub async fn stop(self) {
+    pub async fn stop(mut self) {
         self.shutdown.begin();
-        for serving in self.serving {
+        for serving in self.serving.drain(..) {
             serving.await.unwrap();
         }
-        let worker = self.worker;
+        let worker = self.worker.take().expect("a server that runs");
         tokio::task::spawn_blocking(move || worker.stop()).await.unwrap();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.serving.iter().for_each(JoinHandle::abort);
+        if let Some(worker) = self.worker.take() {
+            std::thread::spawn(move || worker.stop());
+        }
     }
 }
 

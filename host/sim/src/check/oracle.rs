@@ -97,6 +97,8 @@ pub struct Oracle {
     time: u64,
     /// Accesses of the running transaction, if they are wanted.
     pub touched: Option<Vec<Touch>>,
+    /// Entities that may have changed since they were taken from here, if they are wanted.
+    pub changed: Option<Vec<(u32, &'static str)>>,
     /// What the running transaction says: the sum of its [lines](line).
     pub said: u64,
     /// The same as sets, if they are.
@@ -145,7 +147,10 @@ impl Oracle {
     /// A change of what is deployed.
     pub fn control(&mut self, control: &Control) {
         for gone in self.deployed.apply(control).unwrap_or_default() {
-            self.state.remove(&gone);
+            let entities = self.state.remove(&gone).unwrap_or_default();
+            if let Some(changed) = &mut self.changed {
+                changed.extend(entities.into_keys().map(|key| (gone, key)));
+            }
         }
     }
 
@@ -306,6 +311,9 @@ impl Oracle {
     }
 
     fn set(&mut self, operator: u32, key: &'static str, value: Option<u64>) -> Option<u64> {
+        if let Some(changed) = &mut self.changed {
+            changed.push((operator, key));
+        }
         let entities = self.state.entry(operator).or_default();
         match value {
             Some(value) => entities.insert(key, value),
@@ -322,8 +330,10 @@ impl Oracle {
 
 impl Running<'_> {
     fn target(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<Target, Abort> {
-        let operator = self.oracle.deployed.by_name(operator)?;
-        let read_only = operator.read_only(function)?;
+        // To call nobody is a bug of who calls.
+        let bug = |abort: Abort| Abort::new(Code::GuestException, abort.message);
+        let operator = self.oracle.deployed.by_name(operator).map_err(bug)?;
+        let read_only = operator.read_only(function).map_err(bug)?;
         if self.read_only && !read_only {
             return Err(Abort::new(Code::ReadOnly, format!("{} calls what may write", self.name)));
         }

@@ -125,9 +125,11 @@ impl Driver {
     pub fn step(&mut self, input: impl Into<Input<u64>>) {
         let mut inputs = vec![input.into()];
         while let Some(input) = inputs.pop() {
+            styx_transcript::told(&input);
             let mut actions = Vec::new();
             self.machine.step(input, &mut actions);
             for action in actions {
+                styx_transcript::did(&action);
                 match action {
                     Action::Coordinator(coordinator::Action::Append(record)) => {
                         self.log.push(Record::Epoch(record).encode())

@@ -49,6 +49,8 @@ struct Live {
     theirs: Option<u64>,
     /// When bytes were known to have come last.
     heard: Instant,
+    /// When a frame came last.
+    last: Instant,
     /// Bytes that came since the last acknowledgement.
     unacknowledged: usize,
     /// The system has not taken all that there was.
@@ -254,6 +256,21 @@ impl Task {
     fn adopt(&mut self, adoption: Adoption) {
         let Adoption { mut connection, hello, dialer, settled } = adoption;
         let anew = self.their_session.is_some_and(|session| session != hello.session);
+        // The end of a process that is over may have come already.
+        if anew && let Err(ending) = self.read(None) {
+            self.lose(ending);
+        }
+        if anew
+            && let Some(live) = &self.live
+            && live.last.elapsed() < self.context.options.takeover_after
+        {
+            let message = "another process with your id is connected, and lives: is your data directory a copy of its?";
+            let refusal = Refusal::new(Reason::NodeTaken, message);
+            tracing::warn!(peer = %self.peer.id, reason = refusal.reason.name(), "refused: {message}");
+            connection.refuse(&refusal);
+            self.context.spawn(connection.close());
+            return;
+        }
         if let Some(live) = &self.live
             && !anew
             && live.dialer > dialer
@@ -270,8 +287,8 @@ impl Task {
         }
         let restarted = std::mem::take(&mut self.forgotten);
         self.their_session = Some(hello.session);
-        let heard = Instant::now();
-        self.live = Some(Live { connection, dialer, theirs: None, heard, unacknowledged: 0, congested: false });
+        let (heard, last) = (Instant::now(), Instant::now());
+        self.live = Some(Live { connection, dialer, theirs: None, heard, last, unacknowledged: 0, congested: false });
         self.announce();
         add(&self.context.counters.connections, 1);
         self.peer.connected.send_replace(true);
@@ -318,12 +335,24 @@ impl Task {
     }
 
     /// Takes a frame, and those that have come already.
-    fn read(&mut self, mut frame: Option<Result<Frame, ReadError>>) -> Result<(), Ending> {
+    fn read(&mut self, frame: Option<Result<Frame, ReadError>>) -> Result<(), Ending> {
+        let mut came = false;
+        let read = self.take_frames(frame, &mut came);
+        if let Some(live) = self.live.as_mut().filter(|_| came) {
+            live.last = Instant::now();
+        }
+        read
+    }
+
+    fn take_frames(&mut self, mut frame: Option<Result<Frame, ReadError>>, came: &mut bool) -> Result<(), Ending> {
         for _ in 0..TURN {
             let Some(live) = &mut self.live else { break };
             let taken = match frame.take().or_else(|| read(&mut live.connection.reader).now_or_never()) {
                 None => break,
-                Some(Ok(frame)) => self.frame(frame),
+                Some(Ok(frame)) => {
+                    *came = true;
+                    self.frame(frame)
+                }
                 Some(Err(ReadError::Io(error))) => return Err(error.into()),
                 Some(Err(ReadError::Refused(refusal))) => Err(refusal),
             };

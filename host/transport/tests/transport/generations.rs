@@ -189,7 +189,8 @@ async fn a_peer_that_does_not_acknowledge_is_bounded() {
 /// instead of refusing each other for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pair_whose_links_do_not_fit_begins_anew() {
-    let (a, b) = (Node::start(1).await, Node::start(2).await);
+    let credulous = Options { takeover_after: Duration::ZERO, ..options() };
+    let (a, b) = (Node::start(1).await, Node::with(hello(2), credulous).await);
     pair(&a, &b).await;
     for number in 0..3u8 {
         a.network.send(b.id, vec![number]).unwrap();

@@ -116,6 +116,26 @@ async fn unauthenticated_connections_are_bounded() {
     fourth.greet().await;
 }
 
+/// One machine has no more than its connections, though each of them greets as somebody else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_of_one_address_are_bounded() {
+    let node = Node::with(hello(1), Options { connections_per_address: 3, ..options() }).await;
+    let mut open = Vec::new();
+    for id in 7..10 {
+        let mut raw = Raw::connect(&node, id).await;
+        raw.greet().await;
+        open.push(raw);
+    }
+    let mut fourth = Raw::connect(&node, 10).await;
+    assert_eq!(refusal(&fourth.until(Kind::Refused).await).0, "too_many_connections");
+    assert_eq!(fourth.read().await, None);
+    // Who goes makes room.
+    open.pop();
+    eventually("counted", || node.inbox.try_iter().any(|incoming| matches!(incoming, Incoming::Lost { .. }))).await;
+    let mut fifth = Raw::connect(&node, 11).await;
+    fifth.greet().await;
+}
+
 /// Both dial at the same moment, many times: one connection stays, and it is the same for both.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_dial() {

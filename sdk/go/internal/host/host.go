@@ -12,7 +12,7 @@ type Range struct {
 }
 
 // Failure is why a call failed.
-type Failure struct{ Code, Message string }
+type Failure struct{ Code, AppCode, Message string }
 
 // Host answers what functions ask.
 type Host interface {

@@ -14,14 +14,16 @@ A module declares operators and registers functions with them; everything else
         return balance
 """
 
-from styx.context import Context
-from styx.errors import CallFailed, DefinitionError, StyxError
+from styx.context import AsyncContext, Context
+from styx.errors import Abort, CallFailed, DefinitionError, StyxError
 from styx.operator import Operator
 from styx.state import State
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Abort",
+    "AsyncContext",
     "CallFailed",
     "Context",
     "DefinitionError",

@@ -1,25 +1,13 @@
 """Errors of a build as one JSON line: from inside the build to `styx.build`."""
 
 import json
-import os
-import sys
 import traceback
 from typing import Any
 
-from styx.errors import DefinitionError
+from styx.errors import DefinitionError, DefinitionErrors, is_own_code
 
 #: What the line begins with.
 MARK = "styx-build-error: "
-
-
-# Where the standard library and the SDK are, here and inside the builder.
-_NOT_THE_USERS = (
-    "<",
-    "/python/",
-    "/bundled/",
-    sys.base_prefix + "/lib/python",
-    os.path.dirname(__file__) + "/",
-)
 
 
 def nothing_registered() -> DefinitionError:
@@ -29,11 +17,18 @@ def nothing_registered() -> DefinitionError:
 
 def line_of(error: BaseException) -> str:
     """The line for an exception that ended the build."""
+    if isinstance(error, DefinitionErrors):
+        first, *others = (_report_of(each) for each in error.errors)
+        return MARK + json.dumps({**first, "others": others})
+    return MARK + json.dumps(_report_of(error))
+
+
+def _report_of(error: BaseException) -> dict[str, Any]:
     report: dict[str, Any] = {"message": _message(error), "file": None, "line": None}
     location = _location(error)
     if location is not None:
         report["file"], report["line"] = location
-    return MARK + json.dumps(report)
+    return report
 
 
 def _message(error: BaseException) -> str:
@@ -54,10 +49,10 @@ def _location(error: BaseException) -> tuple[str, int] | None:
         return error.location
     if isinstance(error, SyntaxError) and error.filename:
         return error.filename, error.lineno or 1
-    # The innermost frame of a file, but not of the standard library or the SDK: there the user can do something.
+    # The innermost frame of the app: there the user can do something.
     own = [
         (frame.filename, frame.lineno or 1)
         for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(_NOT_THE_USERS) and not frame.filename.endswith("/_styx_entry.py")
+        if is_own_code(frame.filename) and not frame.filename.endswith("/_styx_entry.py")
     ]
     return own[-1] if own else None

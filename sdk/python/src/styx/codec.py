@@ -13,15 +13,22 @@ from json import encoder as _encoder
 from json import scanner as _scanner
 from typing import Any
 
+from styx.written import writing_of
+
 
 def _plain(value: Any) -> Any:
-    """JSON's hook for what it does not know: dataclasses and enums become plain values."""
+    """JSON's hook for what it does not know: dataclasses, enums, sets, dates and the like become plain values."""
     if isinstance(value, enum.Enum):
         return value.value
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in fields(value)}
     if isinstance(value, (set, frozenset)):
-        raise TypeError("a set has no order and no JSON form: use sorted(...) to make a list of it")
+        # A set has no order: that of its items' texts is the same everywhere.
+        texts = sorted((to_json(item).decode(), index, item) for index, item in enumerate(value))
+        return [item for _, _, item in texts]
+    writing = writing_of(value)
+    if writing is not None:
+        return writing.write(value)
     raise TypeError(f"a value of type {type(value).__name__} has no JSON form")
 
 

@@ -5,8 +5,8 @@ costs something is fetched when it is asked for.
 """
 
 import datetime
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from styx.codec import from_json, to_json
 from styx.convert import Mismatch
@@ -15,6 +15,10 @@ from styx.errors import safe_text
 from styx.imports import Imports
 from styx.operator import ENTRIES, Function, Operator
 from styx.state import State
+
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 class Log:
@@ -82,7 +86,32 @@ class Context:
         self._host = host
         self._function = function
 
-    def call(self, operator: Operator | str, key: str, function: Callable | str, /, *args: Any, **kwargs: Any) -> Any:
+    @overload
+    def call(
+        self,
+        operator: Operator | str,
+        key: str,
+        function: "Callable[Concatenate[AsyncContext, _P], Coroutine[Any, Any, _R]]",
+        /,
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> _R: ...
+
+    @overload
+    def call(
+        self,
+        operator: Operator | str,
+        key: str,
+        function: "Callable[Concatenate[Context, _P], _R]",
+        /,
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> _R: ...
+
+    @overload
+    def call(self, operator: Operator | str, key: str, function: str, /, *args: Any, **kwargs: Any) -> Any: ...
+
+    def call(self, operator: Operator | str, key: str, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Runs a function on another entity, inside this transaction, and returns its result.
 
         Operator and function may be given by name, as they must be if another
@@ -101,9 +130,32 @@ class Context:
             return result
         return _converted(entry, result)
 
+    @overload
     def call_async(
-        self, operator: Operator | str, key: str, function: Callable | str, /, *args: Any, **kwargs: Any
-    ) -> None:
+        self,
+        operator: Operator | str,
+        key: str,
+        function: "Callable[Concatenate[AsyncContext, _P], Any]",
+        /,
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> None: ...
+
+    @overload
+    def call_async(
+        self,
+        operator: Operator | str,
+        key: str,
+        function: "Callable[Concatenate[Context, _P], Any]",
+        /,
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> None: ...
+
+    @overload
+    def call_async(self, operator: Operator | str, key: str, function: str, /, *args: Any, **kwargs: Any) -> None: ...
+
+    def call_async(self, operator: Operator | str, key: str, function: Any, /, *args: Any, **kwargs: Any) -> None:
         """Has a function run on another entity after this one has returned, inside this transaction.
 
         Calls run in the order in which they were issued, depth first. The
@@ -162,8 +214,51 @@ class Context:
         """Log lines of this invocation."""
         return self._host.log
 
+    def awaitable(self) -> "AsyncContext":
+        """The same for an `async def`."""
+        return AsyncContext(self.key, self.state, self._host, self._function)
+
     def __repr__(self) -> str:
         return f"<Context of {self._function} on {self.key!r}>"
+
+
+class AsyncContext(Context):
+    """The context of an `async def`: the same, but calls are awaited.
+
+    They run one after the other, each when it is awaited.
+    """
+
+    __slots__ = ()
+
+    # Another signature than a plain context's: an `async def` never gets that one.
+    @overload  # type: ignore[override]
+    async def call(
+        self,
+        operator: Operator | str,
+        key: str,
+        function: "Callable[Concatenate[AsyncContext, _P], Coroutine[Any, Any, _R]]",
+        /,
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> _R: ...
+
+    @overload
+    async def call(
+        self,
+        operator: Operator | str,
+        key: str,
+        function: Callable[Concatenate[Context, _P], _R],
+        /,
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> _R: ...
+
+    @overload
+    async def call(self, operator: Operator | str, key: str, function: str, /, *args: Any, **kwargs: Any) -> Any: ...
+
+    async def call(self, operator: Operator | str, key: str, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Runs a function on another entity, inside this transaction, and returns its result."""
+        return Context.call(self, operator, key, function, *args, **kwargs)
 
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)

@@ -8,7 +8,8 @@ everything has none (`None`), so that the hot path can skip it.
 from collections.abc import Callable
 from typing import Any
 
-from styx.shape import Anything, Array, Choice, Either, Mapping, Record, Row, Scalar, Shape, shape_of
+from styx.shape import Anything, Array, Choice, Either, Mapping, Record, Row, Scalar, Shape, Written, shape_of
+from styx.written import WRITINGS
 
 Converter = Callable[[Any], Any]
 
@@ -53,8 +54,8 @@ def keeps_values(shape: Shape) -> bool:
             return True
         case Scalar(type):
             return type is not float  # an integral number comes back as int
-        case Array(item, as_tuple):
-            return not as_tuple and keeps_values(item)
+        case Array(item, make):
+            return make is None and keeps_values(item)
         case Mapping(value):
             return keeps_values(value)
         case Choice(members):
@@ -77,10 +78,12 @@ class _Compiler:
                 return None
             case Scalar(type):
                 return _SCALAR_CONVERTERS[type]
-            case Array(item, as_tuple):
-                return _array(self.compile(item), as_tuple)
-            case Row(items):
-                return _row([self.compile(item) for item in items])
+            case Array(item, make):
+                return _array(self.compile(item), make)
+            case Row(items, construct):
+                return _row([self.compile(item) for item in items], construct or tuple)
+            case Written(type):
+                return _written(type)
             case Mapping(value):
                 return _mapping(self.compile(value))
             case Choice(members):
@@ -97,7 +100,11 @@ class _Compiler:
         # A float accepts integers and changes them, so it is asked last.
         ordered = sorted(options, key=lambda option: option == Scalar(float))
         converters = [self.compile(option) for option in ordered]
-        exact = frozenset(option.type for option in options if isinstance(option, Scalar))
+        # Text may stand for what comes before a string.
+        written = any(isinstance(option, Written) for option in options)
+        exact = frozenset(
+            option.type for option in options if isinstance(option, Scalar) and not (written and option.type is str)
+        )
 
         def convert(value: Any) -> Any:
             if type(value) in exact:
@@ -203,18 +210,35 @@ def _items(values: list, converter: Converter) -> list:
         raise
 
 
-def _array(converter: Converter | None, as_tuple: bool) -> Converter:
+def _written(kind: type) -> Converter:
+    writing = WRITINGS[kind]
+
+    def convert(value: Any) -> Any:
+        try:
+            return writing.read(value)
+        except ValueError:
+            raise Mismatch(writing.name, value) from None
+
+    return convert
+
+
+def _array(converter: Converter | None, make: Any) -> Converter:
     def convert(value: Any) -> Any:
         if type(value) is not list:
             raise Mismatch("an array", value)
         if converter is not None:
             value = _items(value, converter)
-        return tuple(value) if as_tuple else value
+        if make is None:
+            return value
+        try:
+            return make(value)
+        except TypeError:  # what cannot be in a set
+            raise Mismatch("an array of what can be in a set", value) from None
 
     return convert
 
 
-def _row(converters: list[Converter | None]) -> Converter:
+def _row(converters: list[Converter | None], construct: Any) -> Converter:
     length = len(converters)
 
     def convert(value: Any) -> Any:
@@ -227,7 +251,7 @@ def _row(converters: list[Converter | None]) -> Converter:
             except Mismatch as mismatch:
                 mismatch.path.insert(0, index)
                 raise
-        return tuple(result)
+        return construct(result)
 
     return convert
 

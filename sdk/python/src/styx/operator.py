@@ -114,12 +114,11 @@ class Function:
             self._refuse("the name is not allowed: start with a letter, then use letters, digits, _ and -, at most 64")
         if not inspect.isfunction(python):
             self._refuse("only plain functions can be registered")
-        if (
-            inspect.iscoroutinefunction(python)
-            or inspect.isgeneratorfunction(python)
-            or inspect.isasyncgenfunction(python)
-        ):
-            self._refuse("async functions and generators cannot be registered: ctx.call waits by itself")
+        if inspect.isgeneratorfunction(python) or inspect.isasyncgenfunction(python):
+            self._refuse("generators cannot be registered: return a list")
+        self._declared = python
+        if inspect.iscoroutinefunction(python):
+            self.python = _awaited(python)
         self._signature = _signature(python)
         if not self._signature:
             self._refuse("the first parameter must be the Context")
@@ -237,14 +236,14 @@ class Function:
 
     def _hints(self) -> dict[str, Any]:
         try:
-            return typing.get_type_hints(self.python, include_extras=True)
+            return typing.get_type_hints(self._declared, include_extras=True)
         except Exception as error:
             # Find out whose hint it is: the error itself does not say.
-            for name, hint in _annotations(self.python).items():
+            for name, hint in _annotations(self._declared).items():
                 what = "the result" if name == "return" else f"parameter '{name}'"
                 if isinstance(hint, str):
                     try:
-                        eval(hint, self.python.__globals__)
+                        eval(hint, self._declared.__globals__)
                     except Exception as cause:
                         self._refuse(f"{what} has the type hint {hint!r}, which cannot be resolved: {cause}")
                 elif name != self._signature[0].name:
@@ -259,6 +258,21 @@ class Function:
 
     def _refuse(self, message: str) -> typing.NoReturn:
         raise DefinitionError(f"{self}: {message}", self.location)
+
+
+def _awaited(function: Callable) -> Callable:
+    """A coroutine function as a plain one: it awaits calls only, which are over when they are awaited."""
+
+    def run(ctx: Any, *values: Any) -> Any:
+        coroutine = function(ctx.awaitable(), *values)
+        try:
+            coroutine.send(None)
+        except StopIteration as returned:
+            return returned.value
+        coroutine.close()
+        raise RuntimeError(f"{function.__name__} awaits what no call settles: only ctx.call can be awaited")
+
+    return run
 
 
 def _signature(python: Callable) -> list[inspect.Parameter]:

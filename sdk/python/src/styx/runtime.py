@@ -6,7 +6,17 @@ from typing import Any
 from styx.codec import from_json, to_json
 from styx.context import Context, Host
 from styx.determinism import invocation
-from styx.errors import BAD_ARGUMENTS, UNKNOWN_FUNCTION, DefinitionError, Rejected, failure_of, origin_of, safe_text
+from styx.errors import (
+    BAD_ARGUMENTS,
+    GUEST_EXCEPTION,
+    UNKNOWN_FUNCTION,
+    DefinitionError,
+    DefinitionErrors,
+    Rejected,
+    failure_of,
+    origin_of,
+    safe_text,
+)
 from styx.imports import Imports
 from styx.operator import Function, Operator
 
@@ -15,7 +25,8 @@ Invoke = Callable[[str, str, bytes], bytes]
 
 
 def functions_of(operators: Iterable[Operator]) -> dict[str, Function]:
-    """All functions by `operator.function`, ready to run. Raises `DefinitionError`."""
+    """All functions by `operator.function`, ready to run. Raises `DefinitionError`, or several as `DefinitionErrors`."""
+    wrong: list[DefinitionError] = []
     table: dict[str, Function] = {}
     owners: dict[str, Operator] = {}
     for operator in operators:
@@ -25,9 +36,17 @@ def functions_of(operators: Iterable[Operator]) -> dict[str, Function]:
         if other is not operator:
             first, line = other.location
             message = f"the operator {operator.name} is already declared at {first}:{line}: import it from there"
-            raise DefinitionError(message, operator.location)
+            wrong.append(DefinitionError(message, operator.location))
+            continue
         for function in operator.functions.values():
-            table[str(function)] = function.prepare()
+            try:
+                table[str(function)] = function.prepare()
+            except DefinitionError as error:
+                wrong.append(error)
+    if len(wrong) == 1:
+        raise wrong[0]
+    if wrong:
+        raise DefinitionErrors(wrong)
     return table
 
 
@@ -45,8 +64,17 @@ def describe(operators: Iterable[Operator]) -> list[dict[str, Any]]:
     ]
 
 
-def make_invoke(table: dict[str, Function], imports: Imports, failure: Callable[[str, str], BaseException]) -> Invoke:
+def make_invoke(
+    table: dict[str, Function],
+    imports: Imports,
+    failure: Callable[[str, str], BaseException],
+    *,
+    keeps_cause: bool = False,
+) -> Invoke:
     """The export `invoke` over a table of functions. `failure(code, message)` makes what it raises.
+
+    With `keeps_cause` the exception that was behind it is its cause, for whoever
+    reads a traceback; without, the locals of the failed frames are let go.
 
     This is the hot path: everything it needs is a local of the closure, and a
     small invocation makes one Context and nothing else.
@@ -75,18 +103,21 @@ def make_invoke(table: dict[str, Function], imports: Imports, failure: Callable[
             return b"null" if result is None else to_json(result)
         except BaseException as error:  # SystemExit too: nothing may leave as a trap
             code, message = failure_of(error)
-            _note(imports, function, error)
+            cause = error if keeps_cause else None
+            _note(imports, function, error, code)
         finally:
             if invocation.is_dirty:
                 invocation.settle()
         # Raised here, after the failed frames are gone, so that their locals are not kept alive.
-        raise failure(code, message)
+        raise failure(code, message) from cause
 
     return invoke
 
 
-def _note(imports: Imports, function: Function, error: BaseException) -> None:
-    """Logs where an exception came from: the message alone is for the caller, not for the developer."""
+def _note(imports: Imports, function: Function, error: BaseException, code: str) -> None:
+    """Logs where a refusal came from: its message is for the caller, not for the developer. A bug's says it anyway."""
+    if code == GUEST_EXCEPTION:
+        return
     try:
         imports.log("debug", f"{function} aborted by {type(error).__name__} at {origin_of(error)}")
     except Exception:

@@ -4,7 +4,8 @@ from dataclasses import MISSING
 from typing import Any
 
 from styx.codec import to_json
-from styx.shape import Anything, Array, Choice, Either, Mapping, Record, Row, Scalar, Shape, shape_of
+from styx.shape import Anything, Array, Choice, Either, Mapping, Record, Row, Scalar, Shape, Written, shape_of
+from styx.written import WRITINGS
 
 _TYPE_NAMES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 
@@ -63,8 +64,11 @@ class _Writer:
                 return {}
             case Scalar(type):
                 return {"type": _TYPE_NAMES[type]}
-            case Array(item):
-                return {"type": "array", "items": self.write(item)}
+            case Written(type):
+                return {"type": "string", **WRITINGS[type].schema}
+            case Array(item, make):
+                unique = {"uniqueItems": True} if make in (set, frozenset) else {}
+                return {"type": "array", "items": self.write(item), **unique}
             case Row(items):
                 return {
                     "type": "array",

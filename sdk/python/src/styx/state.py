@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from styx.codec import from_json, to_json
 from styx.convert import Converter, Mismatch, converter_of
 from styx.imports import Imports
 
 _SCAN_EVERYTHING = 0
+
+_T = TypeVar("_T")
 
 
 class State:
@@ -29,6 +31,12 @@ class State:
         self._put = imports.put
         self._delete = imports.delete
         self._scan = imports.scan
+
+    @overload
+    def get(self, key: str | None = None, *, as_type: type[_T]) -> _T | None: ...
+
+    @overload
+    def get(self, key: str | None = None, *, as_type: Any = None) -> Any: ...
 
     def get(self, key: str | None = None, *, as_type: Any = None) -> Any:
         """The value of the invoked entity, or of `key`; None if there is none.

@@ -32,17 +32,17 @@ from typing import Any
 from styx import determinism, errors, runtime
 from styx.codec import from_json, to_json
 from styx.context import _target
-from styx.errors import CallFailed
+from styx.errors import Abort, CallFailed
 from styx.operator import Operator
 
-__all__ = ["CallFailed", "Host", "LogLine"]
+__all__ = ["Abort", "CallFailed", "Host", "LogLine"]
 
 _START_US = 1_700_000_000_000_000
 
 
 @dataclass(frozen=True)
 class LogLine:
-    """A line that a function logged in a transaction that committed."""
+    """A line that a function logged, or that a host adds for a bug."""
 
     level: str
     operator: str
@@ -80,7 +80,8 @@ class Host:
     """Runs transactions on operators, given as modules or as `Operator` objects.
 
     `calls` are the (operator, key, function) of the last transaction in the
-    order in which they ran, and `logs` the log lines of those that committed.
+    order in which they ran, and `logs` the log lines of all of them, also of
+    those that aborted.
     """
 
     def __init__(self, *sources: types.ModuleType | Operator, app: str = "test", seed: int = 0) -> None:
@@ -100,12 +101,15 @@ class Host:
         self._tid = 0
         self._transaction: _Transaction | None = None
         self._stack: list[_Call] = []
-        self._invoke = runtime.make_invoke(self._functions, _Bridge(self), lambda code, text: CallFailed(text, code))
+        self._invoke = runtime.make_invoke(self._functions, _Bridge(self), lambda code, text: CallFailed(text, code), keeps_cause=True)
 
     # What a test does.
 
     def call(self, operator: Operator | str, key: str, function: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Runs a transaction and returns its result as JSON has it. Raises `CallFailed` if it aborts."""
+        """Runs a transaction and returns its result as JSON has it.
+
+        Raises `CallFailed` if it aborts; its cause is the exception that a function raised.
+        """
         if self._transaction is not None:
             raise RuntimeError("a transaction is running: functions call each other with ctx.call")
         known = {o.name: o for o in self.operators}
@@ -123,12 +127,12 @@ class Host:
             self._transaction = None
             self._stack.clear()
             self.calls = transaction.calls
+            self.logs += transaction.logs
         for entity, value in transaction.writes.items():
             if value is None:
                 self._committed.pop(entity, None)
             else:
                 self._committed[entity] = value
-        self.logs += transaction.logs
         return from_json(result)
 
     def get(self, operator: Operator | str, key: str) -> Any:
@@ -156,8 +160,13 @@ class Host:
         entry = self._functions.get(f"{operator}.{function}")
         if entry is None:
             if any(o.name == operator for o in self.operators):
-                raise self._doom(errors.UNKNOWN_FUNCTION, f'operator "{operator}" has no function "{function}"')
-            raise self._doom("UNKNOWN_OPERATOR", f'there is no operator "{operator}": give it to Host(...)')
+                code, message = errors.UNKNOWN_FUNCTION, f'operator "{operator}" has no function "{function}"'
+            else:
+                code, message = "UNKNOWN_OPERATOR", f'there is no operator "{operator}": give it to Host(...)'
+            if self._stack:
+                code, message = errors.GUEST_EXCEPTION, f"{self._running()} called nobody: {message}"
+                self._note(f"{code}: {message}")
+            raise self._doom(code, message)
         if is_read_only and not entry.read_only:
             raise self._doom(
                 errors.READ_ONLY, f"{self._running()} is declared read-only and called {entry}, which is not"
@@ -183,8 +192,9 @@ class Host:
             with _own_generators(call.draw):
                 result = self._invoke(f"{call.operator}.{call.function}", call.key, call.args)
         except CallFailed as failure:
+            failure = self._own_fault(failure)
             self._reword(failure)
-            raise transaction.doom from None
+            raise transaction.doom from transaction.doom.__cause__
         finally:
             self._stack.pop()
         if transaction.doom is not None:
@@ -198,9 +208,30 @@ class Host:
             self._transaction.doom = failure
         return failure
 
+    def _own_fault(self, failure: CallFailed) -> CallFailed:
+        """How a server tells it: what a function passes to another is never the client's fault, and bugs are logged."""
+        cause = failure.__cause__
+        call, running = self._stack[-1], self._running()
+        is_passed_on = isinstance(cause, CallFailed)
+        if failure.code == errors.BAD_ARGUMENTS and len(self._stack) > 1 and not is_passed_on:
+            message = f"{running} was called with arguments that it does not take: {failure.message}"
+            failure = CallFailed(message, errors.GUEST_EXCEPTION)
+        elif failure.code == errors.GUEST_EXCEPTION and not is_passed_on:
+            failure = CallFailed(f'{running} on "{call.key}": {failure.message}', errors.GUEST_EXCEPTION)
+        failure.__cause__ = cause
+        if failure.code == errors.GUEST_EXCEPTION:
+            self._note(f"{failure.code}: {failure.message}")
+        return failure
+
+    def _note(self, line: str) -> None:
+        if self._transaction.doom is None:
+            call = self._stack[-1]
+            self._transaction.logs.append(LogLine("warn", call.operator, call.key, line))
+
     def _reword(self, failure: CallFailed) -> None:
         doom = self._transaction.doom
         if doom is None or doom.code == failure.code == errors.ABORTED:
+            failure.app_code = failure.app_code or (doom and doom.app_code)
             self._transaction.doom = failure
 
     def _running(self) -> str:

@@ -64,7 +64,7 @@ def raises(ctx: Context, kind: str) -> None:
     if kind == "object":
         ctx.state.put({"a": object()})
     if kind == "set":
-        ctx.state.put({1, 2})
+        ctx.state.put({1j, 2})
     if kind == "circular":
         loop = []
         loop.append(loop)

@@ -168,14 +168,14 @@ pub(crate) fn call(operator: &str, key: &str, function: &str, arguments: &[u8]) 
 /// [`call`], for a caller that may already have returned.
 fn call_from(read_only: bool, operator: &str, key: &str, function: &str, arguments: &[u8]) -> Result<Vec<u8>> {
     let result = match running(|run| run.enter(operator, key, function, read_only)) {
-        Err(abort) => Err(abort),
+        Err(abort) => Err(running(|run| run.called_nobody(abort))),
         Ok(invoke) => {
             let mut context = Context::new(key.to_owned());
             let returned = catch_unwind(AssertUnwindSafe(|| invoke(function, &mut context, arguments)));
             let later = running(Run::leave);
             match returned {
                 Err(panic) => Err(Abort::with_code("GUEST_TRAP", run::panic_message(&*panic))),
-                Ok(Err(abort)) => Err(abort),
+                Ok(Err(abort)) => Err(running(|run| run.own_fault(abort, operator, key, function))),
                 Ok(Ok(reply)) => later
                     .into_iter()
                     .try_for_each(|next| {

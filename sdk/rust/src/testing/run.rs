@@ -20,6 +20,7 @@ pub(crate) struct Later {
 /// An invocation in progress.
 pub(crate) struct Frame {
     pub operator: &'static str,
+    function: String,
     pub key: String,
     read_only: bool,
     generator: u64,
@@ -80,6 +81,7 @@ impl Run {
         self.invocations += 1;
         self.frames.push(Frame {
             operator: found.name,
+            function: function.to_owned(),
             key: key.to_owned(),
             read_only: described.read_only || read_only,
             generator: self.tid.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.invocations.rotate_left(32),
@@ -91,6 +93,36 @@ impl Run {
     /// Ends the invocation and returns what it has called asynchronously.
     pub fn leave(&mut self) -> Vec<Later> {
         self.frames.pop().expect("an invocation ends once").later
+    }
+
+    /// How a server tells it: what a function passes to another is never the client's fault, and bugs are logged.
+    pub fn own_fault(&mut self, abort: Abort, operator: &str, key: &str, function: &str) -> Abort {
+        let text = abort.message();
+        let message = match abort.code() {
+            _ if self.doomed.is_some() => return abort,
+            "BAD_ARGUMENTS" if !self.frames.is_empty() => {
+                format!("{operator}.{function} was called with arguments that it does not take: {text}")
+            }
+            "GUEST_EXCEPTION" => format!("{operator}.{function} on {key:?}: {text}"),
+            _ => return abort,
+        };
+        self.bug(message)
+    }
+
+    /// The failure of a call that nobody answers.
+    pub fn called_nobody(&mut self, abort: Abort) -> Abort {
+        match self.frames.last() {
+            Some(caller) if self.doomed.is_none() => {
+                let message = format!("{}.{} called nobody: {}", caller.operator, caller.function, abort.message());
+                self.bug(message)
+            }
+            _ => abort,
+        }
+    }
+
+    fn bug(&mut self, message: String) -> Abort {
+        self.log(Level::Warn, &format!("GUEST_EXCEPTION: {message}"));
+        Abort::bug(message)
     }
 
     pub fn frame(&self) -> &Frame {

@@ -7,6 +7,7 @@ from styx import Context, Operator
 stock = Operator("stock")
 order = Operator("order")
 drawer = Operator("drawer")
+ledger = Operator("ledger")
 
 
 @stock.register
@@ -32,9 +33,18 @@ def look(ctx: Context) -> dict[str, int] | None:
     return ctx.state.get()
 
 
+@ledger.register
+def note(ctx: Context, by: str) -> None:
+    """Notes who wanted an item last."""
+    ctx.state.put(by)
+
+
 @order.register
 def buy(ctx: Context, items: dict[str, int], express: bool = False, pay: Literal["card", "cash"] = "card") -> int:
     """Buys some of each item, or nothing at all."""
+    ctx.log.info("%s wants %d kinds", ctx.key, len(items))
+    for item in items:
+        ctx.call_async(ledger, item, note, ctx.key)
     total = sum(ctx.call(stock, item, take, pieces) for item, pieces in items.items())
     ctx.state.put({"items": items, "total": total, "express": express, "pay": pay})
     return total

@@ -44,14 +44,14 @@ fn cases() -> Vec<(&'static str, Value, Expect)> {
         ("descend", none(), fails(500, LIMIT, "calls are nested deeper than 64 (limits.call_depth)")),
         ("echo_for_ever", none(), fails(500, LIMIT, "calls are nested deeper than 64 (limits.call_depth)")),
         ("fan_out", json!([10_000]), fails(500, LIMIT, "makes more than 10000 calls (limits.calls)")),
-        ("relay", json!(["c", "k", "list"]), fails(404, "UNKNOWN_OPERATOR", "app \"kit\" has no operator \"c\"")),
-        ("relay", json!(["b", "k", "lisp"]), fails(404, "UNKNOWN_FUNCTION", "operator \"b\" has no function \"lisp\"")),
+        ("relay", json!(["c", "k", "list"]), fails(500, "GUEST_EXCEPTION", "app \"kit\" has no operator \"c\"")),
+        ("relay", json!(["b", "k", "lisp"]), fails(500, "GUEST_EXCEPTION", "operator \"b\" has no function \"lisp\"")),
         (
             "relay",
             json!(["b", "k".repeat(1025), "list"]),
             fails(500, LIMIT, "a key of 1025 bytes is over the limit of 1024"),
         ),
-        ("relay", json!(["b", "k", "append"]), fails(400, "BAD_ARGUMENTS", "element")),
+        ("relay", json!(["b", "k", "append"]), fails(500, "GUEST_EXCEPTION", "element")),
         // Determinism: caught whatever the instances did before.
         ("leak_into_state", none(), fails(500, "NON_DETERMINISTIC", "the entities read or written differ")),
     ]

@@ -73,7 +73,7 @@ impl Default for Execution {
     fn default() -> Self {
         Execution {
             // Not a value: even an empty one is shared, and counted, between all threads.
-            outcome: Err(Abort { code: Code::Aborted, message: String::new() }),
+            outcome: Err(Abort { code: Code::Aborted, message: String::new(), app_code: None }),
             footprint: Footprint::default(),
             calls: Vec::new(),
             scans: ThinVec::default(),
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn it_is_small() {
-        assert_eq!(size_of::<Execution>(), 144, "one is kept for each transaction of an epoch, and moved often");
+        assert_eq!(size_of::<Execution>(), 152, "one is kept for each transaction of an epoch, and moved often");
         assert_eq!(size_of::<CallRecord>(), 64);
     }
 }

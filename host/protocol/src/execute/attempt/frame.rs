@@ -1,6 +1,6 @@
 //! Calls: what is called, what runs, and what is remembered of it.
 
-use crate::ids::OperatorId;
+use crate::ids::{OperatorId, RequestId};
 use crate::state::entity::{Entity, Key, Value};
 
 use super::execution::{Recorded, Returned};
@@ -118,9 +118,24 @@ impl Frame {
         }
     }
 
+    /// Its place in the graph: who watches tells calls apart by it.
+    pub fn place(&self) -> u64 {
+        self.place
+    }
+
+    /// Calls issued so far: their places are [`place_of_call`] of 1 and up.
+    pub fn issued(&self) -> u32 {
+        self.issued
+    }
+
+    /// Whether it was called asynchronously, where paths are kept.
+    pub fn asynchronous(&self) -> Option<bool> {
+        self.path.as_ref().map(|path| path.last().is_some_and(|step| *step >= ASYNC))
+    }
+
     /// The place and the path of the next call that this function issues.
     pub(super) fn next_call(&self, synchronous: bool) -> (u64, Option<Path>) {
-        let place = mix(self.place ^ u64::from(self.issued + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93));
+        let place = place_of_call(self.place, self.issued + 1);
         let step = if synchronous { self.synchronous } else { ASYNC + (self.issued - self.synchronous) };
         (place, self.path.as_ref().map(|path| path.below(step)))
     }
@@ -130,6 +145,11 @@ impl Frame {
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mix(self.random)
     }
+}
+
+/// The place of the call that a function issues as its `number`th, from 1.
+pub fn place_of_call(caller: u64, number: u32) -> u64 {
+    mix(caller ^ u64::from(number).wrapping_mul(0xD6E8_FEB8_6659_FD93))
 }
 
 /// The finalizer of splitmix64.
@@ -157,8 +177,12 @@ pub enum LogLevel {
 pub struct LogLine {
     /// How loud.
     pub level: LogLevel,
+    /// The request.
+    pub request: RequestId,
     /// Operator of the function that wrote it.
     pub operator: OperatorId,
+    /// Index of the function in the operator.
+    pub function: u16,
     /// Key of the entity that wrote it.
     pub key: Key,
     /// The line.

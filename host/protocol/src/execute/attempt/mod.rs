@@ -34,7 +34,7 @@ pub use accesses::{Access, Accesses, Footprint};
 pub use base::Reader;
 pub use execution::{Execution, ScanRecord};
 pub use fragment::Fragment;
-pub use frame::{CallRecord, Frame, LogLevel, LogLine, Target};
+pub use frame::{CallRecord, Frame, LogLevel, LogLine, Target, place_of_call};
 pub use mode::Mode;
 pub use overlay::Overlay;
 pub use path::{ASYNC, Path};
@@ -166,6 +166,11 @@ impl Attempt {
         self.reinvocation.take().map(|reinvocation| reinvocation.overlay)
     }
 
+    /// What it has done here so far.
+    pub fn so_far(&self) -> &Execution {
+        &self.execution
+    }
+
     /// Says what was done here, elsewhere and before.
     pub fn set_footprint(&mut self, footprint: Footprint) {
         self.execution.footprint = footprint;
@@ -197,6 +202,10 @@ impl Attempt {
     /// The id of its request.
     pub fn request_id(&self) -> RequestId {
         self.transaction.request.id
+    }
+    /// The transaction itself.
+    pub fn transaction(&self) -> &Transaction {
+        &self.transaction
     }
     /// The request itself.
     pub fn request(&self) -> &Request {
@@ -323,13 +332,14 @@ impl Attempt {
         }
         self.doom.get_or_insert(abort).clone()
     }
-    /// Replaces the doom, if any: a caller may add to the message of a failed callee.
+    /// Replaces the doom, if any: a caller may add to the message of a failed callee, and give it another code.
     fn reword(&mut self, abort: &Abort) {
         if let Some(doom) = &mut self.doom
             && doom.code == Code::Aborted
             && abort.code == Code::Aborted
         {
-            *doom = abort.clone();
+            let app_code = abort.app_code.clone().or_else(|| doom.app_code.take());
+            *doom = Abort { app_code, ..abort.clone() };
         }
     }
 
@@ -363,7 +373,14 @@ impl Attempt {
     pub fn log(&mut self, level: LogLevel, message: String) {
         if self.quota.log(message.len()) {
             let frame = self.frame();
-            let line = LogLine { level, operator: frame.entity.operator(), key: frame.entity.key().clone(), message };
+            let line = LogLine {
+                level,
+                request: self.transaction.request.id,
+                operator: frame.entity.operator(),
+                function: frame.function,
+                key: frame.entity.key().clone(),
+                message,
+            };
             self.execution.logs.push(line);
         }
     }

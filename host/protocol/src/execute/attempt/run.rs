@@ -8,7 +8,7 @@ use super::execution::{Recorded, Returned};
 use super::fragment::IssuedCall;
 use super::frame::mix;
 use super::site::{CachedCall, RemoteRequest, RemoteRequests, RemoteResponse};
-use super::{Attempt, CallRecord, Finding, Frame, Target, Usage, quota};
+use super::{Attempt, CallRecord, Finding, Frame, LogLevel, Target, Usage, quota};
 use crate::abort::{Abort, Code};
 use crate::ids::WorkerId;
 use crate::sequence::transaction::Transaction;
@@ -198,6 +198,7 @@ impl Attempt {
     }
 
     fn leave(&mut self, result: Result<Value, Abort>) -> Result<Value, Abort> {
+        let result = result.map_err(|abort| self.own_fault(abort));
         let Frame { recorded, place, issued, .. } = self.fragment.frames.pop().expect("a function was running");
         match result {
             Ok(value) => {
@@ -216,6 +217,21 @@ impl Attempt {
                 Err(self.doom(abort))
             }
         }
+    }
+
+    /// The end of the running function, as its caller is told: what a function of the app passes to another is the
+    /// app's fault, never the client's. A bug is logged where it happened.
+    #[cold]
+    fn own_fault(&mut self, mut abort: Abort) -> Abort {
+        if abort.code == Code::BadArguments && self.frame().depth > 0 {
+            let message =
+                format!("{} was called with arguments that it does not take: {}", self.running(), abort.message);
+            abort = Abort::new(Code::GuestException, message);
+        }
+        if abort.code.is_bug() && !self.is_doomed() {
+            self.log(LogLevel::Warn, abort.to_string());
+        }
+        abort
     }
 
     /// The call that the request asks for.
@@ -261,12 +277,27 @@ impl Attempt {
         if !self.room_for_bytes(args.len()) {
             return Err(self.doom.clone().expect("there was no room"));
         }
-        let target = self.resolve(operator, key, function, args, synchronous).map_err(|abort| self.doom(abort))?;
+        let target = match self.resolve(operator, key, function, args, synchronous) {
+            Ok(target) => target,
+            Err(abort) => return Err(self.refused(abort)),
+        };
         let call = self.issue(target)?;
         let frame = self.frame_mut();
         frame.issued += 1;
         frame.synchronous += u32::from(synchronous);
         Ok(call)
+    }
+
+    /// Dooms the transaction for a call that cannot be made. That nobody is called so is a bug of who calls.
+    #[cold]
+    fn refused(&mut self, mut abort: Abort) -> Abort {
+        if matches!(abort.code, Code::UnknownApp | Code::UnknownOperator | Code::UnknownFunction) {
+            abort = Abort::new(Code::GuestException, format!("{} called nobody: {}", self.running(), abort.message));
+            if !self.is_doomed() {
+                self.log(LogLevel::Warn, abort.to_string());
+            }
+        }
+        self.doom(abort)
     }
 
     fn resolve(

@@ -109,7 +109,7 @@ impl RemoteResponse {
         match self {
             RemoteResponse::Called(Ok(Payload(value))) | RemoteResponse::Value(Some(Payload(value))) => value.len(),
             RemoteResponse::Entries(entries) => entries.iter().map(|Entry(key, value)| weigh(key, value)).sum(),
-            RemoteResponse::Called(Err(abort)) | RemoteResponse::Failed(abort) => abort.message.len(),
+            RemoteResponse::Called(Err(abort)) | RemoteResponse::Failed(abort) => abort.size(),
             RemoteResponse::Value(None) | RemoteResponse::Noted => 0,
         }
     }

@@ -268,8 +268,8 @@ fn only_a_strict_one_goes_on_with_what_was_used_elsewhere() {
 #[test]
 fn a_call_that_cannot_be_made_dooms_its_caller() {
     let cases: [(&str, &str, &[u8], Code); 5] = [
-        ("none", "write", b"[]", Code::UnknownOperator),
-        ("o", "none", b"[]", Code::UnknownFunction),
+        ("none", "write", b"[]", Code::GuestException),
+        ("o", "none", b"[]", Code::GuestException),
         ("o", "write", b"0123456789a", Code::LimitExceeded),
         ("o", "write", &[0; 321], Code::LimitExceeded),
         ("o", "write", b"[]", Code::ReadOnly),
@@ -343,4 +343,44 @@ fn asynchronous_calls_run_behind_their_caller_in_their_order() {
         assert_eq!(&**attempt.frame().entity.key(), expected);
     }
     assert!(matches!(attempt.invoked(Ok(b"y"[..].into())), Next::Done(Ok(value)) if &*value == b"x"));
+}
+
+fn ended(attempt: &mut Attempt, with: Abort) -> Abort {
+    match attempt.invoked(Err(with)) {
+        Next::Done(Err(abort)) => abort,
+        next => panic!("it goes on with {next:?}"),
+    }
+}
+
+#[test]
+fn what_functions_pass_to_each_other_wrongly_is_a_bug_of_the_app_and_logged_once() {
+    let refused = || Abort::new(Code::BadArguments, "`n` is missing");
+    let mut root = running("write");
+    assert_eq!(ended(&mut root, refused()).code, Code::BadArguments, "these came from a client");
+    assert!(root.take_execution(Err(refused())).logs.is_empty());
+
+    let says = "o.write was called with arguments that it does not take: `n` is missing";
+    let mut attempt = running("write");
+    assert!(matches!(attempt.call("o", "other", "write", b"[]"), Next::Invoke));
+    let bug = ended(&mut attempt, refused());
+    assert_eq!((bug.code, &*bug.message), (Code::GuestException, says));
+    assert!(attempt.is_settled(), "nobody can add to it");
+    assert_eq!(ended(&mut attempt, Abort::new(Code::Aborted, "sorry")), bug);
+    let execution = attempt.take_execution(Err(bug));
+    let lines: Vec<_> = execution.logs.iter().map(|line| (line.level, line.message.as_str())).collect();
+    assert_eq!(lines, [(LogLevel::Warn, format!("GUEST_EXCEPTION: {says}").as_str())]);
+}
+
+#[test]
+fn whoever_explains_a_refusal_keeps_its_code_or_gives_it_another() {
+    let refusal = |message: &str, code: &str| Abort::new(Code::Aborted, message).with_app_code(code);
+    for (said, expected) in [
+        (Abort::new(Code::Aborted, "more"), refusal("more", "SOLD_OUT")),
+        (refusal("more", "OTHER"), refusal("more", "OTHER")),
+    ] {
+        let mut attempt = running("write");
+        assert!(matches!(attempt.call("o", "other", "write", b"[]"), Next::Invoke));
+        assert_eq!(ended(&mut attempt, refusal("no", "SOLD_OUT")), refusal("no", "SOLD_OUT"));
+        assert_eq!(ended(&mut attempt, said), expected);
+    }
 }

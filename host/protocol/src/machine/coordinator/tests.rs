@@ -1,3 +1,5 @@
+use styx_transcript::{did, scenario, told};
+
 use super::*;
 use crate::cluster::worker_set::WorkerSet;
 use crate::commit::validate::{Bits, Kind};
@@ -23,7 +25,10 @@ fn coordinator() -> Coordinator<u64> {
 
 fn say(coordinator: &mut Coordinator<u64>, from: u16, message: Message) -> Vec<Action<u64>> {
     let mut actions = Vec::new();
-    coordinator.step(Input::Message { from: WorkerId(from), message }, &mut actions);
+    let input = Input::Message { from: WorkerId(from), message };
+    told(&input);
+    coordinator.step(input, &mut actions);
+    actions.iter().for_each(did);
     actions
 }
 
@@ -125,6 +130,7 @@ fn is_fault(name: &str, coordinator: &mut Coordinator<u64>, from: u16, message: 
 
 #[test]
 fn a_message_in_another_phase_is_a_fault() {
+    let _transcript = scenario!("coordinator");
     for (name, mut coordinator, fitting) in phases() {
         for message in all_messages(&coordinator) {
             if !fitting.contains(&message) {
@@ -136,6 +142,7 @@ fn a_message_in_another_phase_is_a_fault() {
 
 #[test]
 fn what_is_said_twice_is_a_fault() {
+    let _transcript = scenario!("coordinator");
     for (name, mut coordinator, fitting) in phases() {
         for message in fitting {
             let actions = say(&mut coordinator, 0, message.clone());
@@ -147,6 +154,7 @@ fn what_is_said_twice_is_a_fault() {
 
 #[test]
 fn what_no_member_says_is_a_fault() {
+    let _transcript = scenario!("coordinator");
     for (name, mut coordinator, _) in phases() {
         for message in all_messages(&coordinator).into_iter().chain([Message::WorkAvailable]) {
             for from in [WORKERS, u16::MAX] {
@@ -158,6 +166,7 @@ fn what_no_member_says_is_a_fault() {
 
 #[test]
 fn graphs_of_workers_that_there_are_not_are_a_fault() {
+    let _transcript = scenario!("coordinator");
     for workers in [WorkerSet::only(WorkerId(1)), WorkerSet::default(), WorkerSet::only(WorkerId(9))] {
         let Message::Executed { round, mut ends } = executed(1) else { unreachable!() };
         ends[0].workers = workers;
@@ -168,6 +177,7 @@ fn graphs_of_workers_that_there_are_not_are_a_fault() {
 
 #[test]
 fn a_round_ends_whatever_workers_count() {
+    let _transcript = scenario!("coordinator");
     let (_, mut coordinator, _) = phases().swap_remove(4);
     for worker in 0..WORKERS {
         let finished = finished(&coordinator, 1);
@@ -179,6 +189,7 @@ fn a_round_ends_whatever_workers_count() {
 
 #[test]
 fn it_is_drained_when_it_was_told_to_and_nothing_is_under_way() {
+    let _transcript = scenario!("coordinator");
     for (name, mut coordinator, _) in phases() {
         assert!(!coordinator.is_drained(), "{name}: nobody has told it to");
         coordinator.step(Input::Drain, &mut Vec::new());
@@ -192,6 +203,7 @@ fn it_is_drained_when_it_was_told_to_and_nothing_is_under_way() {
 
 #[test]
 fn a_share_of_more_than_its_worker_may_add_is_a_fault() {
+    let _transcript = scenario!("coordinator");
     let (name, mut coordinator, _) = phases().swap_remove(1);
     let Message::Share { requests, .. } = share(1) else { unreachable!() };
     let most = RecordBudget::new(1 << 20).room(2, 0) / requests[0].weight();
@@ -205,6 +217,7 @@ fn a_share_of_more_than_its_worker_may_add_is_a_fault() {
 
 #[test]
 fn what_is_too_much_for_one_record_waits_for_the_next_and_what_is_for_any_is_refused() {
+    let _transcript = scenario!("coordinator");
     let remove = |bytes: usize| Control::Remove("x".repeat(bytes));
     let most = RecordBudget::new(1 << 20).control_max();
     let (mut coordinator, mut actions) = (coordinator(), Vec::new());
@@ -231,6 +244,7 @@ fn is_refused(coordinator: &mut Coordinator<u64>, from: u16, message: Message, w
 
 #[test]
 fn transactions_that_no_epoch_has_left_over_are_not_taken() {
+    let _transcript = scenario!("coordinator");
     for carried in [vec![Tid(4)], vec![Tid(6), Tid(5)]] {
         let (_, mut coordinator, _) = phases().swap_remove(1);
         coordinator.carried = vec![Tid(5), Tid(6)];
@@ -251,6 +265,7 @@ fn transactions_that_no_epoch_has_left_over_are_not_taken() {
 
 #[test]
 fn dependencies_of_others_than_were_asked_about_are_refused() {
+    let _transcript = scenario!("coordinator");
     let (_, mut coordinator, _) = phases().swap_remove(3);
     let bits = |tid, bits| Message::Bits { round: Round(1), bits: vec![(Tid(tid), bits)] };
     is_refused(&mut coordinator, 0, bits(2, Bits::default()), why::NO_BITS);
@@ -265,6 +280,7 @@ fn dependencies_of_others_than_were_asked_about_are_refused() {
 
 #[test]
 fn a_worker_says_what_is_its_own_and_only_until_it_has_finished() {
+    let _transcript = scenario!("coordinator");
     let entity_of = |coordinator: &Coordinator<u64>, owner: u16| {
         let layout = Layout { seed: 1, partitions: 4 };
         let entities = (0..100).map(|number: u32| {
@@ -290,6 +306,7 @@ fn a_worker_says_what_is_its_own_and_only_until_it_has_finished() {
 
 #[test]
 fn who_knows_of_other_deployments_is_expelled() {
+    let _transcript = scenario!("coordinator");
     let (_, mut coordinator, _) = phases().swap_remove(4);
     let Message::Finished(end) = finished(&coordinator, 1) else { unreachable!() };
     let expected = end.deployment;
@@ -307,6 +324,7 @@ fn who_knows_of_other_deployments_is_expelled() {
 
 #[test]
 fn a_migration_that_cannot_be_is_refused_and_changes_nothing() {
+    let _transcript = scenario!("coordinator");
     let owners = |all: [u16; 4]| all.map(WorkerId).to_vec();
     let migrate = |coordinator: &mut Coordinator<u64>, owners| {
         let mut actions = Vec::new();
@@ -365,6 +383,7 @@ fn a_migration_that_cannot_be_is_refused_and_changes_nothing() {
 
 #[test]
 fn a_migration_that_is_cancelled_leaves_everything_where_it_was() {
+    let _transcript = scenario!("coordinator");
     let mut coordinator = coordinator();
     let owners = vec![WorkerId(1); 4];
     coordinator.step(Input::Migrate { owners, waiter: Some(9) }, &mut Vec::new());
@@ -384,6 +403,7 @@ fn a_migration_that_is_cancelled_leaves_everything_where_it_was() {
 
 #[test]
 fn what_waits_for_a_coordinator_that_is_over_is_given_up() {
+    let _transcript = scenario!("coordinator");
     let mut coordinator = coordinator();
     coordinator.step(Input::Migrate { owners: vec![WorkerId(1); 4], waiter: Some(9) }, &mut Vec::new());
     coordinator.controls.push_back((Control::Remove("app".into()), 3));

@@ -151,8 +151,9 @@ impl Ground {
         all.filter(|(id, _)| self.owns(*id))
     }
 
+    /// Whether a partition is here; another worker may have named one that there is not.
     pub fn owns(&self, partition: PartitionId) -> bool {
-        self.view.placement.owner(partition) == self.view.me
+        self.view.placement.owner_of(partition) == Some(self.view.me)
     }
 
     /// Whether the reads of a transaction are not validated.

@@ -335,10 +335,26 @@ impl<W> Worker<W> {
         }
         // What is remembered and has not ended belongs to this epoch.
         let current = self.rounds.epoch().unwrap_or(self.position.epoch);
-        if let Err(response) = self.ingress.take(request, current, &self.ground, &mut self.egress) {
+        let crowded = self.is_crowded(&request);
+        if let Err(response) = self.ingress.take(request, crowded, current, &self.ground, &mut self.egress) {
             actions.push(Action::Respond(vec![response]));
         }
         self.egress.respond(actions);
+    }
+
+    /// Whether a request is of a function that uses much, of an app of which much of that waits.
+    fn is_crowded(&mut self, request: &ClientRequest<W>) -> bool {
+        let request: &Request = match request {
+            ClientRequest::Submit { request, .. } => request,
+            ClientRequest::Query { request, .. } => request,
+            ClientRequest::Await { .. } => return false,
+        };
+        if self.ingress.expected_fuel().of(request) == 0 {
+            return false;
+        }
+        let catalog = self.ground.catalog();
+        let operator = catalog.operator(request.operator);
+        operator.is_some_and(|operator| self.longs.are_too_many(&operator.app, catalog))
     }
 
     // Rounds.

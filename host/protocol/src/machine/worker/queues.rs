@@ -65,6 +65,12 @@ impl<T> Queues<T> {
         self.len
     }
 
+    /// Those of an app.
+    pub fn len_of(&self, app: &Arc<str>) -> usize {
+        let queue = self.apps.binary_search_by(|queue| queue.app.cmp(app));
+        queue.map_or(0, |at| self.apps[at].waiting.len())
+    }
+
     /// Adds a request to the others of its app.
     #[inline]
     pub fn push(&mut self, app: &Arc<str>, item: T) {

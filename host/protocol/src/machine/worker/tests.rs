@@ -1,5 +1,7 @@
 mod mails;
 
+use styx_transcript::{did, scenario, told};
+
 use super::*;
 use crate::cluster::placement::Placement;
 use crate::commit::replies::Retention;
@@ -39,8 +41,10 @@ fn worker_with(snapshots: bool) -> Worker<u64> {
 }
 
 fn step(worker: &mut Worker<u64>, input: Input<u64>) -> Vec<Action<u64>> {
+    told(&input);
     let mut actions = Vec::new();
     worker.step(input, &mut actions);
+    actions.iter().for_each(did);
     actions
 }
 
@@ -113,6 +117,7 @@ fn is_fault(name: &str, worker: &mut Worker<u64>, from: Node, message: Message) 
 
 #[test]
 fn a_message_in_another_phase_is_a_fault() {
+    let _transcript = scenario!("worker");
     for (name, mut worker, fitting) in phases() {
         let mut all = vec![Message::Snapshot, Message::WorkAvailable, Message::Graphs(Mail::default())];
         for round in [0, 1, 2, u64::MAX] {
@@ -134,6 +139,7 @@ fn a_message_in_another_phase_is_a_fault() {
 
 #[test]
 fn a_snapshot_is_not_begun_before_the_last_one_has_left() {
+    let _transcript = scenario!("worker");
     let mut worker = worker_with(true);
     for _ in 0..2 {
         let begun = say(&mut worker, Node::Coordinator, Message::Snapshot);
@@ -146,6 +152,7 @@ fn a_snapshot_is_not_begun_before_the_last_one_has_left() {
 
 #[test]
 fn what_does_not_stand_in_tid_order_is_a_fault() {
+    let _transcript = scenario!("worker");
     let (name, mut worker, _) = phases().swap_remove(2);
     let bits = vec![(crate::ids::Tid(2), Default::default()), (crate::ids::Tid(1), Default::default())];
     is_fault(name, &mut worker, Node::Coordinator, Message::Decide { round: Round(1), bits });
@@ -153,6 +160,7 @@ fn what_does_not_stand_in_tid_order_is_a_fault() {
 
 #[test]
 fn a_placement_that_does_not_follow_is_a_fault() {
+    let _transcript = scenario!("worker");
     let (name, mut worker, _) = phases().swap_remove(0);
     let own = worker.view().placement.as_ref().clone();
     let other = own.next(vec![WorkerId(1); 4]);
@@ -165,6 +173,7 @@ fn a_placement_that_does_not_follow_is_a_fault() {
 
 #[test]
 fn a_reply_waits_for_its_record_and_leaves_with_others() {
+    let _transcript = scenario!("worker");
     let mut worker = worker();
     (1..=3).for_each(|waiter| drop(submit(&mut worker, waiter)));
     assert!(submit(&mut worker, 2).is_empty(), "who brings the key again waits as well");

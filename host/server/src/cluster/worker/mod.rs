@@ -26,7 +26,9 @@ use crate::components::ComponentStore;
 use crate::executing::{Executing, Noted};
 use crate::execution::{Dispatcher, ExecutionPool, LongPool};
 use crate::fatal::fatal_on_panic;
+use crate::guest_logs::GuestLogs;
 use crate::handle::Handle;
+use crate::observe::{Recorder, Traced};
 use crate::stats::Stats;
 
 /// How a worker process runs.
@@ -54,8 +56,12 @@ pub struct WorkerNodeOptions {
     pub suspended_max: usize,
     /// Most long transactions that run at a time.
     pub long_max: usize,
+    /// Most bytes of log lines of each app in a second; 0: as many as there are.
+    pub guest_log_rate: u64,
     /// Where its threads note what they execute.
     pub executing: Arc<Executing>,
+    /// What is kept of requests.
+    pub recorder: Arc<Recorder>,
 }
 
 /// A running worker process.
@@ -89,11 +95,12 @@ impl WorkerNode {
         });
         let network = Arc::new(network.await?);
         network.connect(COORDINATOR, options.coordinators.first().expect("there is a coordinator").clone());
-        let stats = Arc::new(Stats::default());
+        let stats = Arc::new(Stats::observed_by(options.recorder.clone()));
         let completions = events.clone();
         let threads = options.threads.max(1);
         let executing = options.executing;
-        let make = || Noted::new(engine.executor(), &executing);
+        let recorder = options.recorder;
+        let make = || Noted::new(Traced::new(engine.executor(), recorder.clone()), &executing);
         let pool = ExecutionPool::start(threads, EXECUTION_STACK_BYTES, &make, move |completion| {
             let _ = completions.send(Event::Completed(completion));
         })?;
@@ -128,12 +135,13 @@ impl WorkerNode {
             network: network.clone(),
             // Nothing inline: heartbeats must go out while guests run.
             execution: Execution {
-                dispatcher: Dispatcher::new(make(), 0, pool),
+                dispatcher: Dispatcher::new(make(), 0, pool, recorder.clone()),
                 forgetting: false,
                 batch_out: Instant::now(),
                 long: LongPool::new((0..options.long_max).map(|_| make()), EXECUTION_STACK_BYTES),
             },
             executing: executing.clone(),
+            guest_logs: GuestLogs::new(options.guest_log_rate),
             compiler: Compiler { engine: engine.clone(), components },
             parts: Parts { store: None, writer: None, runtime: tokio::runtime::Handle::current(), threads },
             refused: refuse,

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Select, Sender};
 use styx_driver::network::NetworkEvent;
 use styx_driver::time::Now;
-use styx_driver::wire::Response;
+use styx_driver::wire::{AdminQuery, Envelope, Query, Question, Reply, Response, TicketedResponse};
 use styx_driver::worker::{RestoreFailure, WorkerDriver, WorkerEffect, WorkerEvent};
 use styx_durability::components::Components;
 use styx_durability::recovery::Opened;
 use styx_engine::Engine;
 use styx_protocol::catalog::{Catalog, Digest};
-use styx_protocol::ids::{Generation, Timestamp};
+use styx_protocol::ids::{Generation, NodeId, Timestamp};
 use styx_protocol::message::Message;
 use styx_protocol::task::RunId;
 use styx_storage::snapshot::SnapshotStore;
@@ -30,8 +30,9 @@ use crate::diagnostics;
 use crate::executing::{Executing, Noted};
 use crate::execution::{Completion, Dispatcher, Finished, LongEvent, LongPool};
 use crate::fatal::fatal;
-use crate::guest_logs;
+use crate::guest_logs::GuestLogs;
 use crate::handle::{ClientMessage, Handle, Waiter};
+use crate::observe::Traced;
 use crate::snapshots::DeltaWriter;
 use crate::stats::{Phases, Stats};
 
@@ -70,6 +71,7 @@ pub(super) struct Shell {
     pub(super) network: Arc<Network>,
     pub(super) execution: Execution,
     pub(super) executing: Arc<Executing>,
+    pub(super) guest_logs: GuestLogs,
     pub(super) compiler: Compiler,
     pub(super) parts: Parts,
     /// Says why the coordinator does not want this worker.
@@ -79,13 +81,13 @@ pub(super) struct Shell {
 
 /// Execution of guests, beside the driver.
 pub(super) struct Execution {
-    pub(super) dispatcher: Dispatcher<Noted<styx_engine::Executor>>,
+    pub(super) dispatcher: Dispatcher<Noted<Traced<styx_engine::Executor>>>,
     /// What is out is to be forgotten.
     pub(super) forgetting: bool,
     /// When the pool was given the batch that it has.
     pub(super) batch_out: Instant,
     /// What runs beside the epochs.
-    pub(super) long: LongPool<Noted<styx_engine::Executor>, (Generation, RunId)>,
+    pub(super) long: LongPool<Noted<Traced<styx_engine::Executor>>, (Generation, RunId)>,
 }
 
 impl Execution {
@@ -254,7 +256,15 @@ impl Shell {
 
     fn take(&mut self, event: Event, effects: &mut Vec<DriverEffect>) {
         let event = match event {
-            Event::Incoming(incoming) => Some(WorkerEvent::Network(network_event::read(incoming))),
+            Event::Incoming(incoming) => {
+                let mut event = network_event::read(incoming);
+                if let NetworkEvent::Control { from, message: Ok(message) } = &mut event
+                    && let Envelope::Queries(queries) = &mut **message
+                {
+                    self.observe(*from, queries);
+                }
+                Some(WorkerEvent::Network(event))
+            }
             Event::Completed(completion) => self.execution.completed(completion),
             Event::Long(LongEvent::Read((generation, run), operation)) => {
                 Some(WorkerEvent::LongRead(generation, run, operation))
@@ -278,6 +288,31 @@ impl Shell {
         };
         if let Some(event) = event {
             self.step(event, effects);
+        }
+    }
+
+    /// Answers questions about what this process has seen: no driver knows of it.
+    fn observe(&self, from: NodeId, queries: &mut Vec<Query>) {
+        let mut responses = Vec::new();
+        queries.retain(|query| {
+            let Question::Admin(AdminQuery::Observed(question)) = &query.question else { return true };
+            let response = Response::Observed(vec![self.stats.observed.answer(question)]);
+            responses.push(TicketedResponse { ticket: query.ticket, response });
+            false
+        });
+        if !responses.is_empty() {
+            // Whoever cannot be told asks again.
+            let _ = self.network.send_control(from, Envelope::Responses(responses).encode());
+        }
+    }
+
+    /// Notes how requests have ended whose answers leave.
+    fn note_ends(&self, envelope: &Envelope) {
+        let Envelope::Responses(responses) = envelope else { return };
+        for TicketedResponse { response, .. } in responses {
+            if let Response::Reply(Reply { id, tid, epoch, outcome }) = response {
+                self.stats.observed.ended_as(*id, *tid, *epoch, outcome.as_ref().err());
+            }
         }
     }
 
@@ -330,6 +365,7 @@ impl Shell {
                     .map(|error| WorkerEvent::Unsent { to, why: error.to_string() });
             }
             WorkerEffect::SendControl { to, envelope } => {
+                self.note_ends(&envelope);
                 return self
                     .network
                     .send_control(to, envelope.encode())
@@ -389,7 +425,7 @@ impl Shell {
             }
             WorkerEffect::KeepSuspects(suspects) => self.executing.keep(suspects),
             WorkerEffect::Logs { catalog, tid, lines } => {
-                lines.iter().for_each(|line| guest_logs::show(&catalog, tid, line));
+                self.guest_logs.show(&self.stats.observed, &catalog, tid, &lines, &self.stats.guest_lines_left_out);
             }
             WorkerEffect::EpochEnded { summary, duration, entities, state_bytes, forgotten_early, waiting_apps } => {
                 self.stats.finished(&summary, duration.as_micros() as u64);

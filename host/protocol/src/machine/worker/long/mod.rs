@@ -14,12 +14,14 @@
 //!
 //! Nothing here is in the log but that the transaction is carried. Whoever recovers runs it anew.
 
+mod crowd;
 mod readings;
 mod reads;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use self::crowd::Crowd;
 use self::readings::Readings;
 pub(crate) use self::reads::{Reads, Runner};
 use super::Action;
@@ -30,6 +32,7 @@ use crate::cluster::worker_set::WorkerSet;
 use crate::execute::attempt::{Execution, Operation};
 use crate::execute::task::{LongTask, RunId};
 use crate::ids::{Epoch, Tid, WorkerId};
+use crate::sequence::catalog::Catalog;
 use crate::sequence::transaction::Request;
 use crate::wire::fault::why;
 use crate::wire::message::{LongAsk, LongMail, Message, Node};
@@ -60,6 +63,7 @@ pub(super) struct Longs<W> {
     /// How often those were begun again that take part in the epoch under way.
     restarts: BTreeMap<Tid, u32>,
     withdrawing: bool,
+    crowd: Crowd,
 }
 
 #[derive(Debug)]
@@ -120,6 +124,7 @@ impl<W> Longs<W> {
             abandoned: Vec::new(),
             restarts: BTreeMap::new(),
             withdrawing: false,
+            crowd: Crowd::default(),
         }
     }
 
@@ -147,6 +152,15 @@ impl<W> Longs<W> {
         let longs = longs.map(|long| &long.slot).filter(|slot| !slot.transaction.query);
         let held = self.held.iter().map(|held| &held.slot).chain(&self.released);
         longs.chain(held).chain(self.withdrawn.iter().map(|(slot, _)| slot))
+    }
+
+    /// Whether so many of an app wait that no more of its functions are taken that use much.
+    pub fn are_too_many(&mut self, app: &str, catalog: &Catalog) -> bool {
+        let (waiting, held) = (&self.waiting, &self.held);
+        let requests = waiting.iter().map(|long| &long.slot).chain(held.iter().map(|held| &held.slot));
+        let requests = requests.map(|slot| &*slot.transaction.request);
+        self.crowd.count(waiting.len() + held.len(), requests, catalog);
+        self.crowd.is_full(app)
     }
 
     /// Whether an epoch would find something to do.
@@ -258,8 +272,7 @@ impl<W> Longs<W> {
         executed.sort_unstable_by_key(|long| long.slot.transaction.tid);
         let mut queries = Vec::new();
         while self.may_start()
-            && let Some(at) = self.waiting.iter().position(|long| long.slot.transaction.query)
-            && let Some(long) = self.waiting.remove(at)
+            && let Some(long) = self.next(true, ground)
         {
             let (run, me) = (self.next_run(), ground.me());
             ground.reads_mut().begin_query(Runner { root: me, run }, base);
@@ -328,7 +341,7 @@ impl<W> Longs<W> {
     /// Begins as many as may run, between two rounds. Apps take turns: whose fewest run.
     pub fn start(&mut self, ground: &mut Ground, actions: &mut Vec<Action<W>>) {
         while self.may_start()
-            && let Some(long) = self.next(ground)
+            && let Some(long) = self.next(false, ground)
         {
             let run = self.next_run();
             let id = Runner { root: ground.me(), run };
@@ -338,7 +351,8 @@ impl<W> Longs<W> {
         }
     }
 
-    fn next(&mut self, ground: &Ground) -> Option<Long<W>> {
+    /// Of those that wait, queries or not, one of the app of which the fewest run.
+    fn next(&mut self, query: bool, ground: &Ground) -> Option<Long<W>> {
         let app = |long: &Long<W>| {
             let operator = ground.catalog().operator(long.slot.transaction.request.operator);
             operator.map(|operator| operator.app.clone())
@@ -349,7 +363,7 @@ impl<W> Longs<W> {
             running.iter().filter(|app| **app == own).count()
         };
         // A query begins with a round: all workers must know from when on they keep what it reads.
-        let here = |at: &usize| !self.waiting[*at].slot.transaction.query;
+        let here = |at: &usize| self.waiting[*at].slot.transaction.query == query;
         let next = (0..self.waiting.len()).filter(here).min_by_key(|at| share(&self.waiting[*at]))?;
         self.waiting.remove(next)
     }

@@ -165,6 +165,7 @@ fn orders(orders: Vec<Order>) -> Mail {
 
 #[test]
 fn an_order_that_cannot_be_is_refused() {
+    let _transcript = scenario!("worker");
     let (mut worker, tid) = begun();
     let (here, there) = (entity_of(&worker, WorkerId(0)), entity_of(&worker, PEER));
     let get = || order(Operation::Get(here.clone()));
@@ -221,6 +222,7 @@ fn an_order_that_cannot_be_is_refused() {
 
 #[test]
 fn an_answer_that_nobody_has_asked_for_is_refused() {
+    let _transcript = scenario!("worker");
     let mut worker = in_a_round();
     let replies = |reply| Mail { replies: vec![reply], ..first_round() };
     let acks = |ack| Mail { acks: vec![ack], ..first_round() };
@@ -263,6 +265,7 @@ fn settled() -> Worker<u64> {
 
 #[test]
 fn who_asks_to_take_part_and_may_not_is_refused() {
+    let _transcript = scenario!("worker");
     let (mut worker, tid) = begun();
     let (here, there) = (entity_of(&worker, WorkerId(0)), entity_of(&worker, PEER));
     let joins = |join| Mail { joins: vec![join], ..first_round() };
@@ -292,6 +295,7 @@ fn who_asks_to_take_part_and_may_not_is_refused() {
 
 #[test]
 fn mail_of_a_phase_that_is_over_or_far_ahead_is_refused() {
+    let _transcript = scenario!("worker");
     let result = CachedResult { graph: GraphId(1002), number: 1, place: 1, answer: RemoteResponse::Noted };
     let at = |round, fallback| Mail { round: Round(round), fallback, results: vec![result.clone()], ..Mail::default() };
     let mut worker = in_a_round();
@@ -310,6 +314,7 @@ fn mail_of_a_phase_that_is_over_or_far_ahead_is_refused() {
 
 #[test]
 fn mail_that_came_early_and_cannot_be_is_a_fault_when_its_phase_begins() {
+    let _transcript = scenario!("worker");
     let mut worker = worker();
     is_taken(&mut worker, Mail { acks: vec![ack(1002, 1)], ..first_round() });
     let begun = say(&mut worker, Node::Coordinator, begin(1));
@@ -320,6 +325,7 @@ fn mail_that_came_early_and_cannot_be_is_a_fault_when_its_phase_begins() {
 
 #[test]
 fn an_epoch_that_cannot_follow_is_refused() {
+    let _transcript = scenario!("worker");
     let mut worker = worker();
     let Message::Begin(fine) = begin(1) else { unreachable!() };
     let counter = SequencerCounter(SequencerCounter::MAX.0 + 1);
@@ -347,6 +353,7 @@ fn an_epoch_that_cannot_follow_is_refused() {
 
 #[test]
 fn an_end_of_a_phase_that_cannot_be_is_refused() {
+    let _transcript = scenario!("worker");
     use crate::commit::validate::Kind;
     use crate::wire::message::GraphEnd;
     let end = |tid: u64, worker: u16| GraphEnd {
@@ -378,6 +385,7 @@ fn an_end_of_a_phase_that_cannot_be_is_refused() {
 
 #[test]
 fn a_migration_that_cannot_be_is_refused() {
+    let _transcript = scenario!("worker");
     let (mut worker, _) = begun();
     let placement = worker.view().placement.clone();
     let owned =

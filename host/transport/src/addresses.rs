@@ -49,10 +49,6 @@ impl Drop for Counted {
     }
 }
 
-/// Where a request came from.
-#[derive(Clone, Copy, Debug)]
-pub struct Peer(pub IpAddr);
-
 /// What is one machine's: of IPv6 that is a network of 64 bits, which it may draw its addresses from.
 pub fn machine(address: IpAddr) -> IpAddr {
     match address.to_canonical() {

@@ -1,0 +1,178 @@
+//! `styx dev`: a server in a child process, whose lines come to the same terminal, and an app that is built and deployed
+//! again whenever a file of it changes. The state stays, in `.styx` of the app's directory.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use notify::{Event, EventKind, RecursiveMode, Watcher};
+use reqwest::Method;
+
+use crate::Global;
+use crate::client::Client;
+use crate::error::CliError;
+use crate::output::Output;
+
+/// A server without much to recover is there sooner.
+const START: Duration = Duration::from_secs(60);
+/// Editors write a file in several steps.
+const SETTLE: Duration = Duration::from_millis(100);
+
+pub(crate) fn run(global: &Global, source: &Path, output: &Output) -> Result<(), CliError> {
+    let source = source.canonicalize().map_err(|error| {
+        CliError::usage("IO", format!("{}: {error}", source.display()), "give the directory of an app")
+    })?;
+    let client = Client::new(global)?;
+    let (sender, changes) = channel();
+    let watcher = notify::recommended_watcher(move |event| {
+        // Nobody listens any more when the verb has ended.
+        let _ = sender.send(event);
+    })
+    .and_then(|mut watcher| watcher.watch(&source, RecursiveMode::Recursive).map(|()| watcher));
+    let _watcher = watcher.map_err(|error| {
+        let message = format!("{} cannot be watched: {error}", source.display());
+        CliError::new("WATCH", message, "the system's limit on watched files may be met (fs.inotify.max_user_watches)")
+    })?;
+    let mut server = Server::of(&client, global, &source, output)?;
+    loop {
+        if let Err(error) = crate::deploy::run(&client, &source, None, false, output) {
+            output.error(&error);
+        }
+        output.note("  waiting for changes; Ctrl-C ends it");
+        loop {
+            server.is_alive()?;
+            match changed(&source, &changes, Duration::from_millis(500)) {
+                Some(file) => {
+                    output.note(&format!("  {} has changed", file.display()));
+                    break;
+                }
+                None => continue,
+            }
+        }
+    }
+}
+
+/// The server that the app is deployed to: one that is there already, or one of its own.
+struct Server(Option<Child>);
+
+impl Server {
+    fn of(client: &Client, global: &Global, source: &Path, output: &Output) -> Result<Self, CliError> {
+        let is_there = || client.send(client.admin(Method::GET, "/readyz")).is_ok();
+        if is_there() {
+            output.note(&format!("  using the server at {}", client.admin_url()));
+            return Ok(Server(None));
+        }
+        let program = std::env::current_exe()
+            .map_err(|error| CliError::new("IO", format!("this program cannot be found: {error}"), ""))?;
+        let address = |url: &str| url.rsplit("://").next().unwrap_or(url).trim_end_matches('/').to_owned();
+        let child = Command::new(program)
+            .arg("server")
+            .args(["--admin-addr", &socket(&address(&global.admin_url))?])
+            .args(["--ingress-addr", &socket(&address(&global.ingress_url))?])
+            .arg("--data-dir")
+            .arg(source.join(".styx"))
+            .current_dir(source)
+            .stdin(Stdio::null())
+            .spawn()
+            .map_err(|error| CliError::new("IO", format!("the server cannot be started: {error}"), ""))?;
+        let mut server = Server(Some(child));
+        let until = Instant::now() + START;
+        while !is_there() {
+            server.is_alive()?;
+            if Instant::now() > until {
+                return Err(CliError::new("NOT_READY", "the server does not become ready", "its lines above say why"));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(server)
+    }
+
+    fn is_alive(&mut self) -> Result<(), CliError> {
+        let ended = self.0.as_mut().and_then(|child| child.try_wait().ok().flatten());
+        match ended {
+            None => Ok(()),
+            Some(status) => {
+                self.0 = None;
+                Err(CliError::new("SERVER_ENDED", format!("the server has ended: {status}"), "its lines above say why"))
+            }
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            // All that was acknowledged is durable: a server may be killed.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// The address of a port of this machine, as the server takes it.
+fn socket(address: &str) -> Result<String, CliError> {
+    let local = address.replace("localhost", "127.0.0.1");
+    match local.parse::<std::net::SocketAddr>() {
+        Ok(found) if found.ip().is_loopback() => Ok(local),
+        _ => {
+            let message = format!("nobody answers at {address}, where no server can be started from here");
+            Err(CliError::usage("UNREACHABLE", message, "give --admin-url and --ingress-url of this machine"))
+        }
+    }
+}
+
+/// A file of the app that has changed, within some time; and nothing has for a moment since.
+fn changed(source: &Path, changes: &Receiver<notify::Result<Event>>, within: Duration) -> Option<PathBuf> {
+    let mut found = None;
+    let mut wait = within;
+    loop {
+        match changes.recv_timeout(wait) {
+            Ok(Ok(event)) if !matches!(event.kind, EventKind::Access(_)) => {
+                let of_app = event.paths.iter().find_map(|path| {
+                    let path = path.strip_prefix(source).ok()?;
+                    is_source(path).then(|| path.to_owned())
+                });
+                if let Some(path) = of_app {
+                    found.get_or_insert(path);
+                    wait = SETTLE;
+                }
+            }
+            Ok(_) => {}
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return found,
+        }
+    }
+}
+
+/// Whether an app may be made from a file: not what was built of it, nor what programs keep beside it.
+fn is_source(path: &Path) -> bool {
+    let mut parts = path.components().map(|part| part.as_os_str().to_string_lossy());
+    !path.starts_with("target")
+        && !path.as_os_str().is_empty()
+        && parts.all(|part| {
+            let other = ["node_modules", "__pycache__", "venv"].contains(&part.as_ref());
+            !other && !part.starts_with('.') && !part.ends_with('~') && !part.ends_with(".pyc")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_app_is_made_of_is_watched() {
+        for file in ["shop.py", "src/lib.rs", "styx.toml", "src/target/mod.rs"] {
+            assert!(is_source(Path::new(file)), "{file}");
+        }
+        for file in ["", "target/shop.zip", ".styx/log/1", "__pycache__/a.pyc", ".shop.py.swp", "shop.py~", "a/.git/x"]
+        {
+            assert!(!is_source(Path::new(file)), "{file}");
+        }
+    }
+
+    #[test]
+    fn a_server_is_started_on_this_machine_only() {
+        assert_eq!(socket("localhost:9070").unwrap(), "127.0.0.1:9070");
+        assert_eq!(socket("10.0.0.1:9070").unwrap_err().code, "UNREACHABLE");
+    }
+}

@@ -1,0 +1,178 @@
+//! The verbs of an app's first days, each as somebody types it: new projects and their tests, what is deployed, going back,
+//! what was sent, the state as lines.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::process::{Endpoints, Process, build, testkit};
+
+/// Exit status, standard output and standard error of the program.
+fn styx(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_styx"));
+    let output = command.current_dir(directory).args(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+/// The same for a server, as JSON.
+fn asked(server: &Process, arguments: &[&str]) -> (i32, Value) {
+    // Without the scheme, as people type it.
+    let (admin, ingress) = (server.admin().to_owned(), server.ingress().to_owned());
+    let mut all = vec!["--json", "--admin-url", &admin, "--ingress-url", &ingress];
+    all.extend(arguments);
+    let (status, out, _) = styx(Path::new("/"), &all);
+    (status, out.lines().next().map_or(Value::Null, |line| serde_json::from_str(line).unwrap()))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deployments_are_listed_gone_back_to_and_deleted() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Process::with_testkit(directory.path(), &[]).await;
+    server.deploy("testkit", "application/zip", testkit().await).await.is_deployed();
+    let (status, versions) = asked(&server, &["apps", "versions", "testkit"]);
+    assert_eq!(status, 0, "{versions}");
+    let versions = versions["deployments"].as_array().unwrap().clone();
+    assert_eq!(versions.len(), 2, "{versions:?}");
+    let before = versions[1]["deployment"].as_str().unwrap();
+    let (status, gone_back) = asked(&server, &["apps", "rollback", "testkit"]);
+    assert_eq!((status, gone_back["deployment"].as_str()), (0, Some(before)));
+    let (_, shown) = asked(&server, &["apps", "testkit"]);
+    assert_eq!(shown["active"], before);
+    let (status, refused) = asked(&server, &["apps", "rollback", "testkit"]);
+    assert_eq!((status, refused["error"]["code"].as_str()), (2, Some("NOTHING_BEFORE")));
+
+    assert_eq!(server.call("testkit/a/k/append", "[7]").await.body, json!([7]));
+    let (status, usage) = asked(&server, &["apps", "usage", "testkit"]);
+    assert_eq!((status, &usage["entities"]), (0, &json!(1)), "{usage}");
+    let (status, refused) = asked(&server, &["apps", "delete", "testkit"]);
+    assert_eq!((status, refused["error"]["code"].as_str()), (2, Some("NOT_CONFIRMED")));
+    assert_eq!(asked(&server, &["apps", "delete", "testkit", "--yes"]).0, 0);
+    assert_eq!(asked(&server, &["apps", "list"]).1, json!({ "apps": [] }));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_sent_is_asked_for_and_state_is_written_as_lines() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Process::with_testkit(directory.path(), &[]).await;
+    let (_, sent) = asked(&server, &["send", "testkit/a/k/append", "[5]"]);
+    let id = sent["request_id"].as_str().unwrap();
+    assert_eq!(asked(&server, &["result", id, "--wait"]), (0, json!([5])));
+    let (_, sent) = asked(&server, &["send", "testkit/a/k/fail", "[\"no\"]"]);
+    let (status, refused) = asked(&server, &["result", sent["request_id"].as_str().unwrap(), "--wait", "30s"]);
+    assert_eq!((status, refused["error"]["code"].as_str()), (1, Some("ABORTED")));
+
+    for number in 0..1100 {
+        // Longer than a page.
+        assert_eq!(server.call(&format!("testkit/b/{number:04}/append"), "[1]").await.status, 200);
+    }
+    let file = directory.path().join("state.ndjson");
+    let (status, _) = asked(&server, &["state", "export", "testkit", "--output", file.to_str().unwrap()]);
+    assert_eq!(status, 0);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 1101);
+    assert_eq!(lines[0], json!({ "operator": "a", "key": "k", "encoding": "json", "value": [5] }));
+    assert_eq!(lines[1100], json!({ "operator": "b", "key": "1099", "encoding": "json", "value": [1] }));
+    let (_, all) = asked(&server, &["state", "scan", "testkit/b", "--all"]);
+    assert_eq!(all["entries"].as_array().unwrap().len(), 1100);
+}
+
+#[test]
+fn a_server_says_how_its_log_is_filtered_and_shells_complete() {
+    let directory = tempfile::tempdir().unwrap();
+    let (status, _, said) = styx(directory.path(), &["server", "--log-level", "loud"]);
+    assert_eq!(status, 2);
+    assert!(said.contains("CONFIG_INVALID") && said.contains("levels are"), "{said}");
+    for shell in ["bash", "zsh", "fish"] {
+        let (status, script, _) = styx(directory.path(), &["completions", shell]);
+        assert!(status == 0 && script.contains("rollback"), "{shell}");
+    }
+}
+
+/// Those that need nothing but what builds Styx; the others are made alike, and `styx-build`'s tests look at them.
+#[test]
+fn new_projects_pass_their_tests() {
+    let directory = tempfile::tempdir().unwrap();
+    for (language, broken, says) in [
+        ("python", ("test_account.py", "70", "71"), "71"),
+        ("c", ("tests/account_test.c", "\"70\"", "\"71\""), "should be 71"),
+    ] {
+        let name = format!("bank-{language}");
+        let (status, _, said) = styx(directory.path(), &["new", &name, "--lang", language]);
+        assert_eq!(status, 0, "{said}");
+        let (status, out, said) = styx(directory.path(), &["test", &name]);
+        assert_eq!(status, 0, "{language}: {out}{said}");
+        let (file, found, wrong) = broken;
+        let file = directory.path().join(&name).join(file);
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, text.replacen(found, wrong, 1)).unwrap();
+        let (status, out, said) = styx(directory.path(), &["test", &name]);
+        assert!(status == 1 && said.contains("TESTS_FAILED"), "{language}: {out}{said}");
+        assert!(format!("{out}{said}").contains(says), "{language}: {out}{said}");
+        let (status, _, said) = styx(directory.path(), &["new", &name, "--lang", language]);
+        assert!(status == 1 && said.contains("is there already"), "{said}");
+    }
+}
+
+/// A refusal's own code and a bug's place, all the way from Python to a client.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_are_told_refusals_and_bugs_of_an_app_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    assert_eq!(styx(directory.path(), &["new", "bank"]).0, 0);
+    let source = directory.path().join("bank");
+    let file = source.join("account.py");
+    let mut text = std::fs::read_to_string(&file).unwrap();
+    text.push_str("\n\n@account.register\ndef wrong(ctx: Context) -> int:\n    return {}[\"price\"]\n");
+    let line = text.lines().count();
+    std::fs::write(&file, text).unwrap();
+    let bundle = build(source).await;
+    let server = Process::start(&directory.path().join("data"), &[]).await;
+    server.deploy("bank", "application/zip", bundle).await.is_deployed();
+
+    let refused = server.call("bank/account/ann/transfer", "[\"bob\", 5]").await;
+    assert_eq!((refused.status, refused.body["error"]["app_code"].as_str()), (422, Some("INSUFFICIENT_FUNDS")));
+    let (status, told) = asked(&server, &["call", "bank/account/ann/transfer", "[\"bob\", 5]"]);
+    assert_eq!((status, told["error"]["app_code"].as_str()), (1, Some("INSUFFICIENT_FUNDS")));
+    let client = server.client();
+    let error = client.call("bank", "account", "ann", "transfer", json!(["bob", 5])).await.unwrap_err();
+    assert_eq!((error.code.as_str(), error.app_code.as_deref()), ("ABORTED", Some("INSUFFICIENT_FUNDS")));
+
+    let says = format!("account.wrong on \"ann\": KeyError: 'price' at account.py:{line} in wrong");
+    server.call("bank/account/ann/wrong", "[]").await.is_error("a bug", 500, "GUEST_EXCEPTION", &says);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_app_is_deployed_again_when_it_changes() {
+    let directory = tempfile::tempdir().unwrap();
+    assert_eq!(styx(directory.path(), &["new", "bank", "--lang", "c"]).0, 0);
+    let server = Process::start(&directory.path().join("data"), &[]).await;
+    let mut dev = tokio::process::Command::new(env!("CARGO_BIN_EXE_styx"))
+        .args(["--admin-url", server.admin(), "--ingress-url", server.ingress(), "dev", "bank"])
+        .current_dir(directory.path())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let becomes = async |expected: Value| {
+        let until = Instant::now() + Duration::from_secs(300);
+        loop {
+            let told = server.call("bank/account/ann/balance", "[]").await;
+            if told.body == expected {
+                return;
+            }
+            assert!(Instant::now() < until, "{:?}, not {expected}", told.body);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    becomes(json!(0)).await;
+    let file = directory.path().join("bank/account.c");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let (before, balance) = text.split_at(text.find("STYX_READ_ONLY").unwrap());
+    std::fs::write(&file, format!("{before}{}", balance.replace("styx_get(int64_t, result);", "*result = 77;")))
+        .unwrap();
+    becomes(json!(77)).await;
+    assert!(dev.try_wait().unwrap().is_none(), "it goes on");
+    dev.kill().await.unwrap();
+}

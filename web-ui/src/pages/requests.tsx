@@ -1,0 +1,104 @@
+// Requests that were watched or aborted: the way to why one was slow, or failed.
+import { useState } from 'react';
+import { Link } from 'wouter';
+import { path } from '../api/client';
+import { useApps, useRequests, type RequestKind } from '../api/hooks';
+import { Card, Command, Page, Pending, Table, Tag, number } from '../components/basics';
+import { ago, line, seconds, shorten } from '../lib/format';
+
+const KINDS: [RequestKind, string][] = [
+  ['recent', 'Recent'],
+  ['slow', 'Slowest'],
+  ['aborted', 'Aborted'],
+];
+
+export function Requests() {
+  const [kind, setKind] = useState<RequestKind>('recent');
+  const [app, setApp] = useState('');
+  const apps = useApps();
+  const requests = useRequests(kind, app);
+  const all = requests.data?.requests ?? [];
+  return (
+    <Page
+      title="Requests"
+      lead="Those that were watched, one in so many, those that asked for it, and those that aborted"
+      actions={
+        <>
+          <label className="field inline">
+            <span>App</span>
+            <select value={app} onChange={event => setApp(event.target.value)}>
+              <option value="">All</option>
+              {apps.data?.apps.map(({ name }) => (
+                <option key={name} value={name}>
+                  {line(name)}
+                </option>
+              ))}
+            </select>
+          </label>
+          <label className="field inline">
+            <span>Show</span>
+            <select value={kind} onChange={event => setKind(event.target.value as RequestKind)}>
+              {KINDS.map(([value, name]) => (
+                <option key={value} value={value}>
+                  {name}
+                </option>
+              ))}
+            </select>
+          </label>
+        </>
+      }
+    >
+      <Pending of={requests} />
+      {requests.data && (
+        <Card
+          note={`${requests.data.waiting} wait for their epoch`}
+          title={KINDS.find(([known]) => known === kind)?.[1]}
+        >
+          {all.length === 0 ? (
+            <>
+              <p className="empty">None yet. Have one watched:</p>
+              <Command>{"styx call --trace shop/stock/apple/take '[1]'"}</Command>
+            </>
+          ) : (
+            <Table
+              label="Requests"
+              columns={['Called', 'End', number('Took'), number('Executions'), number('Epoch'), 'When', 'Request']}
+            >
+              {all.map(one => (
+                <tr key={one.request_id}>
+                  <td>
+                    <Link href={path('requests', one.request_id)}>
+                      <bdi>{line(`${one.app}/${one.operator}.${one.function}`)}</bdi>
+                    </Link>{' '}
+                    <code>
+                      <bdi>{line(shorten(one.key, 40))}</bdi>
+                    </code>
+                  </td>
+                  <td>
+                    <End status={one.status} code={one.code} message={one.message} />
+                  </td>
+                  <td className="number">{one.duration_us == null ? '–' : seconds(one.duration_us / 1e6)}</td>
+                  <td className="number">{one.attempts}</td>
+                  <td className="number">{one.epoch ?? '–'}</td>
+                  <td>{ago(new Date(one.begun_us / 1000).toISOString())}</td>
+                  <td>
+                    <code title={one.request_id}>{one.request_id.slice(0, 8)}…</code>
+                  </td>
+                </tr>
+              ))}
+            </Table>
+          )}
+        </Card>
+      )}
+    </Page>
+  );
+}
+
+export function End({ status, code, message }: { status: string; code?: string | null; message?: string | null }) {
+  if (code == null) return <Tag kind={status === 'committed' ? 'good' : 'plain'}>{status}</Tag>;
+  return (
+    <>
+      <Tag kind="bad">{code}</Tag> <bdi>{line(shorten(message ?? '', 80))}</bdi>
+    </>
+  );
+}
