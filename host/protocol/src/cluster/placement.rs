@@ -117,6 +117,9 @@ impl Seating {
     /// one is not.
     #[must_use]
     pub fn seats_after(seats: &[Seat], before: &[WorkerId], after: &[WorkerId]) -> Vec<Seat> {
+        if seats.is_empty() {
+            return Vec::new();
+        }
         let has = |owners: &[WorkerId]| {
             let mut has = vec![false; seats.len()];
             owners.iter().for_each(|owner| has[usize::from(owner.0)] = true);

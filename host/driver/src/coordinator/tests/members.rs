@@ -165,7 +165,7 @@ fn who_was_emptied_stays_so_when_members_change_and_when_the_coordinator_is_anot
 
     let log = rig.log.clone();
     let placed = log.last().unwrap();
-    let [Control::Place(placement), Control::Seat(seats)] = &placed.controls[..] else { panic!("{placed:?}") };
+    let [.., Control::Place(placement), Control::Seat(seats)] = &placed.controls[..] else { panic!("{placed:?}") };
     let seating = Seating { seats: seats.clone(), owners: placement.owners().to_vec() };
     let mut next = Rig::new(CoordinatorConfig { seating: Some(seating), ..config(false) }, Leadership::Forever);
     next.log = log;
