@@ -74,6 +74,11 @@ impl Joining {
         Lack { tell, is_ready, is_new }
     }
 
+    /// Whether it was a candidate in a generation that is over.
+    fn is_candidate(&self, node: NodeId, life: u64) -> bool {
+        self.candidates.get(&node).is_some_and(|candidate| candidate.life == life)
+    }
+
     /// A worker has compiled a component.
     pub(super) fn compiled(&mut self, node: NodeId, digest: Digest) {
         if let Some(candidate) = self.candidates.get_mut(&node) {
@@ -108,8 +113,11 @@ impl<W, R> CoordinatorDriver<W, R> {
     /// A worker says hello that may be no member yet: it is not to be one before it has compiled what is deployed.
     pub(super) fn candidate(&mut self, node: NodeId, hello: &Hello, step: &mut Step<'_, W, R>) {
         let Some(leader) = self.leader.as_deref() else {
-            // Whoever is there must do: what is deployed is not known yet.
-            return self.membership(membership::Input::Hold(node, false), step);
+            // What is deployed is not known: whoever is there must do, but for those who are known not to be ready.
+            if !self.joining.is_candidate(node, hello.life) {
+                self.membership(membership::Input::Hold(node, false), step);
+            }
+            return;
         };
         if leader.members().iter().any(|member| member.place == node && member.life == hello.life) {
             return self.membership(membership::Input::Hold(node, false), step);

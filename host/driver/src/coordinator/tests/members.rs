@@ -119,6 +119,21 @@ fn a_worker_that_is_lost_is_not_waited_for_by_one_that_compiles() {
 }
 
 #[test]
+fn one_that_compiles_is_not_waited_for_though_it_speaks_while_no_generation_runs() {
+    let mut rig = Rig::live(true);
+    rig.deploy_operator();
+    rig.slow_compilers = true;
+    rig.nodes.push(NEW);
+    rig.beats(10);
+    rig.store.push_back(Err(StoreFailure::Unavailable("it is away".into())));
+    let gone = NetworkEvent::Unreached { peer: NodeId(12), gone: true, why: "killed".into() };
+    rig.nodes.retain(|node| *node != NodeId(12));
+    rig.step(Event::Network(gone));
+    rig.beats(300);
+    assert_eq!(rig.nodes_of_generation(), [NodeId(11)]);
+}
+
+#[test]
 fn a_worker_that_leaves_gives_its_partitions_away_first() {
     let mut rig = Rig::live(false);
     rig.mail = true;
