@@ -42,7 +42,7 @@ pub async fn migrate(client: &Client, workers: usize, mode: Mode) -> anyhow::Res
         let state = format!("refused: {message}");
         return Ok(Migrated { state, took: Duration::ZERO, partitions: 0, bytes: 0, least_bytes });
     }
-    let id = answer["migration"]["id"].as_str().context("a migration has an id")?;
+    let id = answer["id"].as_str().context("a migration has an id")?;
     let seen = loop {
         let seen = client.admin(&format!("/v1/migrations/{id}")).await?;
         if ["done", "cancelled", "failed"].iter().any(|end| seen["state"] == *end) {
