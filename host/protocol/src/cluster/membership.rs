@@ -182,7 +182,7 @@ struct Peer {
 
 impl<P: Ord + Clone> Membership<P> {
     /// A coordinator that knows nobody. `generation` is the highest one that was ever made durable;
-    /// the first membership is awaited to have `expected` workers.
+    /// the first membership is awaited to have `expected` workers, for as long as newcomers must settle.
     pub fn new(build: Build, patience: Patience, generation: Generation, expected: usize, now_us: u64) -> Self {
         Membership {
             build,
@@ -315,7 +315,10 @@ impl<P: Ord + Clone> Membership<P> {
             Phase::Persisting(_) => false,
             Phase::Gathering(since) => {
                 let complete = able.len() >= self.expected;
-                !able.is_empty() && (complete || now.saturating_sub(*since) >= self.patience.settle_us)
+                // The others have as long as the first one, whoever waits for how long.
+                let first = able.iter().map(|able| self.peers[&able.place].since).min().unwrap_or_default();
+                let since = first.max(*since);
+                !able.is_empty() && (complete || now.saturating_sub(since) >= self.patience.settle_us)
             }
             Phase::Running { members, live, draining } => {
                 let there = |member: &Seated<P>| {
