@@ -250,7 +250,7 @@ pub struct ServerConfig {
     pub autoscale: Option<(u32, u32)>,
     /// A program that starts or stops workers, as it is told: out|in, the number there are, the number there should be,
     /// addresses of those to be stopped
-    #[arg(help_heading = roles::COORDINATOR, long, value_name = "PROGRAM", requires = "autoscale")]
+    #[arg(help_heading = roles::COORDINATOR, long, value_name = "PROGRAM")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub autoscale_command: Option<PathBuf>,
     /// Time between two looks at the workers
@@ -404,6 +404,13 @@ impl ServerConfig {
         };
         Settings::read(&config.kafka_option).map_err(|problem| invalid(problem.to_string()))?;
         config.can_be_joined()?;
+        if config.autoscale_command.is_some() && config.autoscale.is_none() {
+            return Err(ServerError::usage(
+                "CONFIG_INVALID",
+                "a command that starts and stops workers is never called without bounds of their number",
+                "give --autoscale MIN..MAX too",
+            ));
+        }
         if config.tls_cert.is_some() != config.tls_key.is_some() {
             return Err(ServerError::usage(
                 "CONFIG_INVALID",
