@@ -16,7 +16,7 @@ fn world(at: u64, events: u64, victims: &[usize], notes: bool) -> World {
     plan.cluster.spikes = 0;
     plan.cluster.network = (10, 300);
     plan.config.layout.partitions = 16;
-    plan.config.snapshots = at % 2 == 0;
+    plan.config.snapshots = at.is_multiple_of(2);
     (plan.faults, plan.sync_failures, plan.records) = ([0; FAULTS], 0, None);
     plan.faults[Fault::Migration as usize] = 50_000;
     plan.faults_max[Fault::Migration as usize] = 1;

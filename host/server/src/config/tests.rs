@@ -178,6 +178,7 @@ fn every_setting_is_read_as_it_is_written() {
             (None, "ADDR" | "HOST:PORT,…") => "127.0.0.1:80".into(),
             (None, "KIND") => "memory".into(),
             (None, "MIN..MAX") => "1..4".into(),
+            (None, "PERCENT") => "50".into(),
             (None, "KEY=VALUE") => "client.rack=r".into(),
             (None, _) => "x".into(),
         };
