@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::process::cluster::Cluster;
-use crate::process::{Endpoints, Process, told};
+use crate::process::{Endpoints, Process};
 
 /// Calls with a header that has it watched; gives what is told of it when it has ended.
 async fn watched(server: &impl Endpoints, target: &str, arguments: Value) -> Value {
