@@ -37,7 +37,7 @@ def test_methods_call_functions(server: Server, tmp_path: Path) -> None:
         assert shop.item("pear").take(2) is None
         with pytest.raises(Error, match="ABORTED"):
             shop.item("pear").take(2)
-        users, credit, _ = shop.user("").audit(after=None, limit=1)
+        users, credit, _ = shop.user("all").audit(after=None, limit=1)
         assert users <= 1 and isinstance(credit, int)
 
 

@@ -33,7 +33,7 @@ export class Server {
     const file = join(here, 'shop.ts');
     const generate = ['generate', 'client', 'shop', '--lang', 'typescript', '--output', file];
     await promisify(execFile)(STYX, [...generate, '--admin-url', this.urls.adminUrl]);
-    const compile = ['--strict', '--noUncheckedIndexedAccess', '--skipLibCheck', '--target', 'es2022', '--module', 'nodenext', file];
+    const compile = ['--ignoreConfig', '--strict', '--noUncheckedIndexedAccess', '--skipLibCheck', '--target', 'es2022', '--module', 'nodenext', file];
     const tsc = join(here, '../node_modules/typescript/bin/tsc');
     await promisify(execFile)(process.execPath, [tsc, ...compile]).catch((error: { stdout: string }) => assert.fail(error.stdout));
     return import(pathToFileURL(join(here, 'shop.js')).href);

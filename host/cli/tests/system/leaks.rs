@@ -24,6 +24,7 @@ const INNOCENT: &[&str] = &["shop/a"];
 const START_MAX: Duration = Duration::from_secs(5);
 
 /// How often the server is killed: more often by `STYX_TEST_ROUNDS`.
+#[expect(clippy::disallowed_methods, reason = "a knob of this test, not a setting")]
 fn rounds() -> usize {
     std::env::var("STYX_TEST_ROUNDS").map_or(5, |rounds| rounds.parse().expect("STYX_TEST_ROUNDS is a number"))
 }
