@@ -24,7 +24,6 @@ demo *args: setup
 test: setup languages servers
     cargo test {{checked}} --workspace --quiet
     just mutants
-    just mutants --sample 50 --seed 50 --transactions 200000 --floor 90
     just test-python
     just test-go
     just test-typescript
