@@ -59,18 +59,24 @@ impl<'a> Conflicts<'a> {
         waw || raw && (!self.reordering || footprint.writes.iter().any(read))
     }
 
-    /// Checks that an epoch has moved those behind the others that conflict.
+    /// Checks that an epoch has moved those behind the others that conflict, and, unless `wide`, nobody else.
     ///
     /// # Errors
     /// It has moved somebody else, or not all of them.
-    pub fn check(&self, transactions: &[(Tid, Footprint)], ended: &Ended) -> Checked {
+    pub fn check(&self, transactions: &[(Tid, Footprint)], ended: &Ended, wide: bool) -> Checked {
         let at_once = |rank: &&Rank| !matches!(rank, Rank::FellBack(_));
         let at_once: Vec<Tid> = ended.order.iter().filter(at_once).map(|rank| rank.tid()).collect();
-        let wrong = |(tid, footprint): &&(Tid, Footprint)| at_once.contains(tid) == self.has(*tid, footprint);
+        let wrong = |(tid, footprint): &&(Tid, Footprint)| {
+            let (is_at_once, conflicts) = (at_once.contains(tid), self.has(*tid, footprint));
+            is_at_once == conflicts && (conflicts || !wide)
+        };
         transactions.iter().find(wrong).map_or(Ok(()), |(tid, footprint)| {
             let (is, said) =
                 if self.has(*tid, footprint) { ("conflicts", "none") } else { ("is in no conflict", "one") };
-            let message = format!("transaction {tid} {is} and was taken for {said} that does: {footprint:?}");
+            let before: Vec<_> = transactions.iter().filter(|(other, _)| other < tid).collect();
+            let message = format!(
+                "transaction {tid} {is} and was taken for {said} that does: {footprint:?}; before it were {before:?}"
+            );
             Err(Failure::new("conflicts", message).about(&[*tid]))
         })
     }

@@ -11,3 +11,10 @@ pub struct Origin {
     /// Everything below this offset has its reply where nobody loses it.
     pub answered: u64,
 }
+
+impl Origin {
+    /// Whether both are of one record, whatever had been answered when it was read.
+    pub fn is_of(&self, other: &Origin) -> bool {
+        (self.topic, self.partition, self.offset) == (other.topic, other.partition, other.offset)
+    }
+}

@@ -121,7 +121,7 @@ impl<W> Ingress<W> {
     }
 
     /// Takes a request; what is remembered and has not ended belongs to the epoch `current`. Of an app that is `crowded` no
-    /// new one is taken.
+    /// new one is taken. The epoch under way has executed the records `unmarked`, of which no watermark tells yet.
     ///
     /// # Errors
     /// It is not taken: what its client is told.
@@ -131,12 +131,13 @@ impl<W> Ingress<W> {
         request: ClientRequest<W>,
         crowded: bool,
         current: Epoch,
+        unmarked: &[(RequestId, Origin)],
         ground: &Ground,
         egress: &mut Egress<W>,
     ) -> Result<(), ClientResponse<W>> {
         match request {
             ClientRequest::Submit { request, waiter, receipt } if request.retained => {
-                self.submit_retained((request, waiter, receipt), crowded, current, ground, egress)
+                self.submit_retained((request, waiter, receipt), crowded, current, unmarked, ground, egress)
             }
             ClientRequest::Submit { request, waiter, receipt } => {
                 self.admit(request, waiter, receipt, crowded, ground.catalog())
@@ -158,6 +159,7 @@ impl<W> Ingress<W> {
         (request, waiter, receipt): (Arc<Request>, W, bool),
         crowded: bool,
         current: Epoch,
+        unmarked: &[(RequestId, Origin)],
         ground: &Ground,
         egress: &mut Egress<W>,
     ) -> Result<(), ClientResponse<W>> {
@@ -165,8 +167,11 @@ impl<W> Ingress<W> {
         let seen = egress.known(id).map(|(known, body)| (Some(known.clone()), body));
         // `None`: admitted, and not yet sequenced.
         let admitted = || self.bodies.get(&id).filter(|_| !planted(Bug::DuplicatesAdmitted)).map(|body| (None, *body));
+        let is_over = |origin: &Origin| {
+            let is_unmarked = || unmarked.iter().any(|(_, record)| record.is_of(origin));
+            is_unmarked() && !planted(Bug::RecordsMarkedLate) || watermark::is_over(ground.state(), id, origin)
+        };
         let Some((known, body)) = seen.or_else(admitted) else {
-            let is_over = |origin: &Origin| watermark::is_over(ground.state(), id, origin);
             if request.origin.as_deref().is_some_and(is_over) {
                 let abort = Abort::new(Code::ReplyForgotten, "this was executed, and its reply is not kept any more");
                 egress.hold(current, refusal(id, waiter, abort));
@@ -181,7 +186,7 @@ impl<W> Ingress<W> {
             // known can be said when that has ended.
             let origin = request.origin.as_deref().filter(|_| !planted(Bug::RecordsCompared));
             match (&known, origin) {
-                (Some(Known::Done(_)), Some(origin)) if watermark::is_over(ground.state(), id, origin) => {}
+                (Some(Known::Done(_)), Some(origin)) if is_over(origin) => {}
                 (Some(Known::Done(_)), _) | (_, None) => {
                     let why = "this idempotency key was used before with another request; use a new key";
                     return Err(refusal(id, waiter, Abort::new(Code::IdempotencyMismatch, why)));

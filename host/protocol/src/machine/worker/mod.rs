@@ -336,7 +336,8 @@ impl<W> Worker<W> {
         // What is remembered and has not ended belongs to this epoch.
         let current = self.rounds.epoch().unwrap_or(self.position.epoch);
         let crowded = self.is_crowded(&request);
-        if let Err(response) = self.ingress.take(request, crowded, current, &self.ground, &mut self.egress) {
+        let unmarked = self.rounds.unmarked();
+        if let Err(response) = self.ingress.take(request, crowded, current, unmarked, &self.ground, &mut self.egress) {
             actions.push(Action::Respond(vec![response]));
         }
         self.egress.respond(actions);

@@ -321,6 +321,11 @@ impl<W> CurrentRound<W> {
         }
     }
 
+    /// Requests that ended, and the records that they came from.
+    pub fn records(&self) -> &[(RequestId, Origin)] {
+        &self.records
+    }
+
     /// Keeps in mind which records were executed: with the last of an epoch's writes.
     pub fn mark_records(&self, ground: &mut Ground) {
         if !self.records.is_empty() {

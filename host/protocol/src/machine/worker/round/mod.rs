@@ -37,8 +37,9 @@ use crate::commit::validate::Bits;
 use crate::execute::attempt::{Access, Execution, Footprint};
 use crate::execute::task::{RunId, TaskProgress};
 use crate::fallback::ComponentOutcome;
-use crate::ids::{Epoch, Round, Tid, WorkerId};
+use crate::ids::{Epoch, RequestId, Round, Tid, WorkerId};
 use crate::modes::Modes;
+use crate::sequence::origin::Origin;
 use crate::state::entity::Value;
 use crate::wire::fault::why;
 use crate::wire::message::{GraphEnd, Join, JoinWrite, Joined, Mail, Message, Node};
@@ -104,6 +105,11 @@ impl<W> Rounds<W> {
     /// The epoch of the round under way.
     pub fn epoch(&self) -> Option<Epoch> {
         self.current.as_ref().map(|current| current.epoch())
+    }
+
+    /// Records that the epoch under way has executed, of which no watermark tells yet.
+    pub fn unmarked(&self) -> &[(RequestId, Origin)] {
+        self.current.as_ref().map_or(&[], |current| current.records())
     }
 
     /// A round begins with its cut.
