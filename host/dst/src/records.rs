@@ -141,6 +141,8 @@ pub struct Brokers {
 struct Member {
     life: Life,
     heard: u64,
+    /// When it hears of the last of what it is to serve.
+    told: u64,
 }
 
 /// Records that are read at a time.
@@ -272,7 +274,7 @@ impl Brokers {
             match self.members.iter_mut().find(|member| member.life == *life) {
                 Some(member) => member.heard = now,
                 None => {
-                    self.members.push(Member { life: *life, heard: now });
+                    self.members.push(Member { life: *life, heard: now, told: 0 });
                     self.has_changed = true;
                 }
             }
@@ -280,6 +282,14 @@ impl Brokers {
         let all = self.members.len();
         self.members.retain(|member| member.heard >= before);
         self.has_changed |= self.members.len() != all;
+    }
+
+    /// A member hears of an assignment from `from` until `until`, though not before it has heard of the last; gives from when on.
+    pub fn tells(&mut self, life: Life, from: u64, until: u64) -> u64 {
+        let member = self.members.iter_mut().find(|member| member.life == life).expect("it was assigned something");
+        let from = from.max(member.told);
+        member.told = until.max(from + 1);
+        from
     }
 
     /// Which partitions each member of the group is to serve.

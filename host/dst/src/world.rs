@@ -145,11 +145,14 @@ impl World {
         Err(Failure::new(
             "liveness",
             format!(
-                "faults have stopped and something never ends: {events} events since a transaction ended, {} s; up {up:?}, under way {under_way:?}, epoch {} of {}, durable {}, waiting attempts {waiting:?}, {}",
+                "faults have stopped and something never ends: {events} events since a transaction ended, {} s; up {up:?}, under way {under_way:?}, epoch {} of {}, durable {}, carried {:?}, records without a reply {:?}, wishes {:?}, waiting attempts {waiting:?}, {}",
                 self.environment.queue.now() / 1_000_000,
                 checker.epoch(),
                 checker.records.len(),
                 self.environment.durable,
+                checker.carried(),
+                self.environment.unanswered(),
+                self.environment.wishes,
                 self.clients.unfinished(),
             ),
         ))

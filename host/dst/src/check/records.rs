@@ -62,6 +62,11 @@ impl Replied {
         Ok(())
     }
 
+    /// Whether a record has its reply.
+    pub fn has(&self, place: Place) -> bool {
+        self.all.contains_key(&place)
+    }
+
     /// Records that have their reply.
     pub fn count(&self) -> usize {
         self.all.len()

@@ -85,6 +85,11 @@ impl Environment {
         self.replied.count() == self.brokers.records().count()
     }
 
+    /// Records that have no reply.
+    pub fn unanswered(&self) -> Vec<Place> {
+        self.brokers.records().map(|(place, _)| place).filter(|place| !self.replied.has(*place)).collect()
+    }
+
     /// The group of fronts is looked at: those that were heard of are its members, and are told what to serve if that is
     /// other than before.
     pub fn review_group(&mut self, heard: &BTreeSet<Life>) {
@@ -102,6 +107,9 @@ impl Environment {
                 // Whoever had them is asked to stop first, and hears of it some time.
                 let stops = self.random.between(0, silence / 2);
                 let begins = stops + self.random.between(0, silence / 2);
+                // Nobody hears of an earlier assignment after a later one.
+                let stops = self.brokers.tells(life, now + stops, now + begins + 1) - now;
+                let begins = begins.max(stops);
                 let input = |assigned| Box::new(Input::Front(Box::new(FrontInput::Assigned(assigned))));
                 self.after(stops, Event::Told(life, input(None)));
                 self.after(begins + 1, Event::Told(life, input(Some(partitions))));
