@@ -37,7 +37,8 @@ pub fn search(bug: Bug, seed: u64, transactions: u64) -> Search {
 pub fn table(seed: u64, transactions: u64) -> ExitCode {
     let style = ProgressStyle::with_template("{bar:40.cyan} {pos}/{len} bugs  {elapsed} of {eta}").expect("a template");
     let progress = ProgressBar::new(Bug::ALL.len() as u64).with_style(style);
-    let (waiting, done) = (Mutex::new(Bug::ALL.iter()), Mutex::new(Vec::new()));
+    // The last are those that take longest.
+    let (waiting, done) = (Mutex::new(Bug::ALL.iter().rev()), Mutex::new(Vec::new()));
     let next = || waiting.lock().expect("nobody panics under it").next();
     scope(|scope| {
         for _ in 0..available_parallelism().map_or(1, usize::from) {

@@ -257,7 +257,8 @@ impl ClusterPlan {
             spikes: random.pick(&[0, 0, 5, 30]),
             silence: random.pick(&[300_000, 1_000_000, 10_000_000]),
             limits: Limits {
-                body_bytes_max: random.pick(&[256 << 20, 256 << 10]),
+                // Never less than what gathers for one message: a mebibyte of arguments, and what goes with them.
+                body_bytes_max: random.pick(&[256 << 20, 4 << 20]),
                 outstanding_bytes_max: if wide { 1 << 30 } else { random.pick(&[1 << 20, 100 << 10, 32 << 10]) },
             },
             frame_bytes: random.pick(&[200, 4 << 10, 1 << 20, 1 << 20]),
