@@ -326,12 +326,15 @@ impl<W> CurrentRound<W> {
         &self.records
     }
 
-    /// Keeps in mind which records were executed: with the last of an epoch's writes.
-    pub fn mark_records(&self, ground: &mut Ground) {
-        if !self.records.is_empty() {
-            let writes = watermark::writes(ground.state(), &self.records);
+    /// Keeps in mind which records were executed: with the last of an epoch's writes, which may be applied in steps.
+    /// Gives them.
+    pub fn mark_records(&mut self, ground: &mut Ground) -> Vec<(RequestId, Origin)> {
+        let records = std::mem::take(&mut self.records);
+        if !records.is_empty() {
+            let writes = watermark::writes(ground.state(), &records);
             ground.write(writes.into_iter());
         }
+        records
     }
 
     /// If nothing more of it is to be done.

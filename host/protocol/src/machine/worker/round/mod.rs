@@ -60,6 +60,8 @@ pub(super) struct Rounds<W> {
     begun: Vec<RunId>,
     /// What other workers' long transactions write, of which not all is here.
     join_writes: BTreeMap<Runner, Vec<JoinWrite>>,
+    /// Records that the last epoch has executed.
+    marked: Vec<(RequestId, Origin)>,
 }
 
 /// What a step of a round works on beside the round.
@@ -85,6 +87,7 @@ impl<W> Rounds<W> {
             early: EarlyMail::default(),
             begun: Vec::new(),
             join_writes: BTreeMap::new(),
+            marked: Vec::new(),
         }
     }
 
@@ -107,9 +110,9 @@ impl<W> Rounds<W> {
         self.current.as_ref().map(|current| current.epoch())
     }
 
-    /// Records that the epoch under way has executed, of which no watermark tells yet.
+    /// Records that the epoch under way has executed, or the last one, of which perhaps no watermark tells yet.
     pub fn unmarked(&self) -> &[(RequestId, Origin)] {
-        self.current.as_ref().map_or(&[], |current| current.records())
+        self.current.as_ref().map_or(&self.marked, |current| current.records())
     }
 
     /// A round begins with its cut.
@@ -482,10 +485,10 @@ impl<W> Rounds<W> {
 
     /// Ends the round, if nothing more of it is to be done.
     pub fn take_ended(&mut self, scope: &mut Scope<'_, W>) -> Option<Ended<W>> {
-        let current = self.current.take_if(|current| current.is_over())?;
+        let mut current = self.current.take_if(|current| current.is_over())?;
         self.last = current.round;
         self.join_writes.clear();
-        current.mark_records(scope.ground);
+        self.marked = current.mark_records(scope.ground);
         if scope.ground.is_shared() {
             self.graphs.rest(current.round);
             self.receive_early(scope);
