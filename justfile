@@ -40,7 +40,9 @@ test: setup languages servers
     target/release/styx-bench run --results target/test-results --workers 2 --closed --seconds 1 ycsb-t --groups 100 --composite --crossing 50
     target/release/styx-demo --calls 2000 --kills 2 --determinism-check all
     target/release/styx-demo --workers 2 --calls 8000 --kills 2
+    target/release/styx-bench run --results target/test-results --workers 3 --rate 300 --seconds 4 --migrate 1 --from 2 --to 3 ycsb-records --records 3000
     target/release/styx-bench chaos --rounds 5
+    target/release/styx-bench chaos --rounds 6 --workers 3 --migrations --seed 2
     target/release/styx-bench soak --minutes 0.5 --tolerance 3
 
 # Kill, pause and restart real processes under load, by a seed; every promise checked; `--log kafka --store s3` for all of it

@@ -12,7 +12,9 @@ use styx_protocol::modes::Modes;
 use crate::load::{self, Pace, Ramp, Trial};
 use crate::progress::Progress;
 use crate::result::{Checked, Outcome, Run, Series};
-use crate::system::{Disturbance, Driver, InProcess, InProcessOptions, Postgres, Styx, StyxOptions, System, TwoPhase};
+use crate::system::{
+    Disturbance, Driver, InProcess, InProcessOptions, Mode, Postgres, Styx, StyxOptions, System, TwoPhase,
+};
 use crate::workload::{Choice, Language, Workload};
 
 /// From the loss of a worker to that of the next one, and to its return.
@@ -121,6 +123,18 @@ pub struct Plan {
     /// With --kill: tell the worker to leave instead (SIGTERM), so that it hands over
     #[arg(long, requires = "kill", global = true)]
     pub gracefully: bool,
+    /// In a cluster: seconds after which partitions migrate, of those that count, so that the first --to workers have all
+    #[arg(long, global = true, requires = "to", conflicts_with = "kill")]
+    pub migrate: Option<f64>,
+    /// With --migrate: workers that have all at first [default: all workers]
+    #[arg(long, requires = "migrate", global = true)]
+    pub from: Option<usize>,
+    /// With --migrate: workers that are to have all
+    #[arg(long, requires = "migrate", global = true)]
+    pub to: Option<usize>,
+    /// With --migrate: how
+    #[arg(long, value_enum, default_value = "online", global = true)]
+    pub mode: Mode,
     /// Further flags for the server, or the workers
     #[arg(long, value_delimiter = ' ', allow_hyphen_values = true, global = true)]
     pub server: Vec<String>,
@@ -158,6 +172,9 @@ impl Plan {
         let progress = Progress::new(&title);
         progress.stage("starting");
         let system = self.start(&*workload).await?;
+        if let Some(workers) = self.from.filter(|workers| *workers < self.workers) {
+            system.place(workers).await?;
+        }
         progress.stage("filling");
         load::fill(&*system, &*workload, &progress).await?;
         let seen = self.loaded(&*system, &workload, &progress).await;
@@ -212,6 +229,12 @@ impl Plan {
         ensure!(
             self.kill.is_none() || self.workers > 1 && (self.rate.is_some() || self.closed),
             "--kill needs --workers 2 or more, and --rate or --closed"
+        );
+        let some_of_them = |workers: Option<usize>| workers.is_none_or(|workers| (1..=self.workers).contains(&workers));
+        ensure!(
+            self.migrate.is_none()
+                || some_of_them(self.from) && some_of_them(self.to) && (self.rate.is_some() || self.closed),
+            "--migrate needs --from and --to of at least 1 and at most --workers, and --rate or --closed"
         );
         ensure!(
             !self.tls || self.system == Kind::Styx && self.driver == Driver::Websocket,
@@ -289,6 +312,9 @@ impl Plan {
 
     /// The disturbances of the workers, and their times.
     fn disturbances(&self) -> Vec<(Duration, Disturbance)> {
+        if let (Some(at), Some(to)) = (self.migrate, self.to) {
+            return vec![(Duration::from_secs_f64(at), Disturbance::Migrate(to, self.mode))];
+        }
         let Some(first) = self.kill.map(Duration::from_secs_f64) else { return Vec::new() };
         let lose = if self.gracefully { Disturbance::Stop } else { Disturbance::Kill };
         let Some(losses) = self.losses else { return vec![(first, lose(0))] };

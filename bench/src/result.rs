@@ -10,9 +10,9 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::load::{Counts, Measured, SLOT};
+use crate::load::{Counts, Measured, SLOT, coarse};
 use crate::machine::{Machine, commit};
-use crate::system::Disturbance;
+use crate::system::{Disturbance, Migrated};
 
 /// The format of the files.
 const FORMAT: u32 = 1;
@@ -84,6 +84,9 @@ pub struct Run {
     /// How long clients waited when a worker was lost, and when one joined.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stalls: Vec<Stall>,
+    /// Migrations, and what they came to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub migrations: Vec<Migration>,
     /// Examples of what went wrong.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<String>,
@@ -156,12 +159,60 @@ impl Stall {
     fn all(measured: &Measured, longest_ms: &[f64]) -> Vec<Stall> {
         let slot = |at: Duration| (at.as_millis() / SLOT.as_millis()) as usize;
         let until = measured.events.iter().skip(1).map(|(at, _)| slot(*at)).chain([longest_ms.len()]);
-        let stalls = measured.events.iter().zip(until).map(|((at, what), until)| Stall {
+        let stalls =
+            measured.events.iter().zip(until).filter(|((_, what), _)| !matches!(what, Disturbance::Migrate(..)));
+        let stalls = stalls.map(|((at, what), until)| Stall {
             at_ms: at.as_millis() as u64,
-            join: matches!(what, Disturbance::Rejoin(_)),
+            join: !what.is_loss(),
             longest_ms: longest_ms.get(slot(*at)..until).unwrap_or_default().iter().copied().fold(0.0, f64::max),
         });
         stalls.collect()
+    }
+}
+
+/// A migration during a run, and what clients noticed of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Migration {
+    /// Milliseconds from the beginning of the span, and from then to its end.
+    pub at_ms: u64,
+    pub took_ms: u64,
+    /// `done`, or why not.
+    pub state: String,
+    pub partitions: u64,
+    pub bytes: u64,
+    /// Bytes that had to go at least.
+    pub least_bytes: u64,
+    /// Latency of calls that were due in the seconds before it, in those that it touched, and afterwards.
+    pub before: Latency,
+    pub during: Latency,
+    pub after: Latency,
+}
+
+impl Migration {
+    fn all(measured: &Measured) -> Vec<Migration> {
+        let begun = measured.events.iter().filter(|(_, what)| matches!(what, Disturbance::Migrate(..)));
+        let one = |((at, _), migrated): (&(Duration, Disturbance), &Migrated)| {
+            let seconds = &measured.tally.seconds_us;
+            let latency = |range: std::ops::Range<usize>| {
+                let mut all = coarse();
+                let range = range.start.min(seconds.len())..range.end.min(seconds.len());
+                seconds[range].iter().for_each(|second| all.add(second).expect("the bounds are the same"));
+                Latency::of(&all, false)
+            };
+            let (first, end) = (at.as_secs() as usize, (*at + migrated.took).as_secs() as usize + 1);
+            Migration {
+                at_ms: at.as_millis() as u64,
+                took_ms: migrated.took.as_millis() as u64,
+                state: migrated.state.clone(),
+                partitions: migrated.partitions,
+                bytes: migrated.bytes,
+                least_bytes: migrated.least_bytes,
+                before: latency(0..first),
+                during: latency(first..end),
+                after: latency(end..seconds.len().max(end)),
+            }
+        };
+        begun.zip(&measured.migrated).map(one).collect()
     }
 }
 
@@ -193,6 +244,7 @@ impl From<&Measured> for Run {
                 longest_ms: longest_ms.clone(),
             },
             stalls: Stall::all(measured, &longest_ms),
+            migrations: Migration::all(measured),
             cpu: Cpu {
                 system_us: measured.figures.cpu.map(|cpu| each(cpu.as_secs_f64())),
                 client_us: each(measured.client_cpu.as_secs_f64()),
@@ -258,6 +310,17 @@ impl Outcome {
             if !stalls.is_empty() {
                 line[name] = json!(stalls);
             }
+        }
+        if !usual.migrations.is_empty() {
+            let one = |one: &Migration| {
+                json!({
+                    "state": one.state, "took_ms": one.took_ms, "bytes": one.bytes, "least_bytes": one.least_bytes,
+                    "p50_ms": [one.before.p50_ms, one.during.p50_ms, one.after.p50_ms],
+                    "p99_ms": [one.before.p99_ms, one.during.p99_ms, one.after.p99_ms],
+                    "longest_ms": [one.before.max_ms, one.during.max_ms, one.after.max_ms],
+                })
+            };
+            line["migrations"] = usual.migrations.iter().map(one).collect();
         }
         line
     }

@@ -54,7 +54,7 @@ const PEAKS: [Entry; 14] = [
 ];
 
 /// Those that answer a question together.
-const COMPARISONS: [Entry; 29] = [
+const COMPARISONS: [Entry; 31] = [
     ("zipf", "0", true, "--closed ycsb-t --theta 0"),
     ("zipf", "0.5", false, "--closed ycsb-t --theta 0.5"),
     ("zipf", "0.9", false, "--closed ycsb-t --theta 0.9"),
@@ -84,6 +84,18 @@ const COMPARISONS: [Entry; 29] = [
     ("compression", "while congested", false, "--closed --workers 2 --threads 1 ycsb-t"),
     ("compression", "always", false, "--closed --workers 2 --threads 1 --compress always ycsb-t"),
     ("recovery", "a worker of two killed after 3 s", false, "--workers 2 --rate 5000 --kill 3 --seconds 10 ycsb-t"),
+    (
+        "migration",
+        "2 to 3 workers, online",
+        false,
+        "--workers 3 --rate 3000 --seconds 12 --migrate 4 --from 2 --to 3 ycsb-records --records 100000",
+    ),
+    (
+        "migration",
+        "2 to 3 workers, stop and restart",
+        false,
+        "--workers 3 --rate 3000 --seconds 12 --migrate 4 --from 2 --to 3 --mode stop-and-restart ycsb-records --records 100000",
+    ),
 ];
 
 /// A command line, without the program.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
+use serde_json::{Value, json};
 
 use styx_harness::{Cluster, Role};
 
@@ -30,6 +31,16 @@ enum Act {
     AmidSnapshot(Role, Duration),
     Pause(Role, Duration),
     Stop(Role),
+    /// Partitions are to migrate, and a moment later something else happens.
+    AmidMigration(Value, Duration, Amid),
+}
+
+#[derive(Clone, Debug)]
+enum Amid {
+    Nothing,
+    Kill(Vec<Role>),
+    Stop(Role),
+    Cancel,
 }
 
 /// So long that the other one takes over.
@@ -38,12 +49,29 @@ const LONGER: &str = "coordinator killed for longer";
 /// Kinds of faults in an order that the seed says.
 pub(super) struct Deck {
     random: StdRng,
+    /// Partitions migrate, too.
+    migrations: bool,
     kinds: VecDeque<&'static str>,
 }
 
 impl Deck {
-    pub(super) fn new(random: StdRng) -> Deck {
-        Deck { random, kinds: VecDeque::new() }
+    pub(super) fn new(random: StdRng, migrations: bool) -> Deck {
+        Deck { random, migrations, kinds: VecDeque::new() }
+    }
+
+    /// What a migration may be asked for.
+    fn migration(&mut self, workers: usize) -> Value {
+        let worker = self.random.random_range(1..=workers);
+        let mode = if self.random.random_ratio(1, 4) { "stop-and-restart" } else { "online" };
+        match self.random.random_range(0..3) {
+            0 => json!({ "empty": worker, "wait": false, "mode": mode }),
+            1 => json!({ "balance": true, "by": "partitions", "wait": false, "mode": mode }),
+            _ => {
+                let one = |_| json!({ "partition": self.random.random_range(0..1024), "worker": worker });
+                // A few kilobytes a second: most that happens finds it under way.
+                json!({ "moves": (0..200).map(one).collect::<Vec<_>>(), "wait": false, "rate": 1 << 20 })
+            }
+        }
     }
 
     /// The next one, for these processes.
@@ -56,6 +84,9 @@ impl Deck {
         let (soon, moment, pause) = (time(60), time(1800), Duration::from_millis(200) + time(4800));
         let (longer, away) = (Duration::from_secs(4) + time(4000), time(1500));
         let kill = |roles: &[Role]| Act::Kill(roles.to_vec());
+        let migrates = self.migrations && cluster.workers() > 1;
+        let (migration, own) = (self.migration(cluster.workers()), cluster.own());
+        let amid = |amid| Act::AmidMigration(migration.clone(), soon * 4, amid);
         // Its kind, whether these processes can have it, and what is done.
         let all = [
             ("worker killed", true, kill(&[worker])),
@@ -70,6 +101,12 @@ impl Deck {
             ("coordinator killed amid a snapshot", true, Act::AmidSnapshot(Coordinator, soon)),
             ("coordinator killed amid a recovery", true, Act::Interrupt(worker, moment, Coordinator)),
             ("worker killed amid a recovery", true, Act::Interrupt(Coordinator, moment, worker)),
+            ("migration", migrates, amid(Amid::Nothing)),
+            ("migration cancelled", migrates, amid(Amid::Cancel)),
+            ("worker killed amid a migration", migrates, amid(Amid::Kill(vec![worker]))),
+            ("worker stopped amid a migration", migrates, amid(Amid::Stop(worker))),
+            ("coordinator killed amid a migration", migrates, amid(Amid::Kill(vec![Coordinator]))),
+            ("all killed amid a migration", migrates, amid(Amid::Kill(own))),
             ("broker killed", broker, kill(&[Broker])),
             ("store killed", store, kill(&[Store])),
             ("worker killed while the broker is away", broker, Act::Without(Broker, worker)),
@@ -154,6 +191,30 @@ impl Fault {
                 tokio::time::sleep(*time).await;
                 cluster.process(*role).resume()?;
                 Ok(format!("{} paused for {}", cluster.process(*role).name(), ms(*time)))
+            }
+            Act::AmidMigration(request, moment, amid) => {
+                cluster.begin_migration(Some(request.clone()));
+                tokio::time::sleep(*moment).await;
+                let what = match amid {
+                    Amid::Nothing => "nothing else".to_owned(),
+                    Amid::Cancel => {
+                        cluster.begin_migration(None);
+                        "cancelled".to_owned()
+                    }
+                    Amid::Kill(roles) => {
+                        cluster.kill(roles).await?;
+                        tokio::time::sleep(away).await;
+                        cluster.start_again(roles).await?;
+                        format!("{} killed", roles.len())
+                    }
+                    Amid::Stop(role) => {
+                        cluster.process_mut(*role).stop().await?;
+                        tokio::time::sleep(away).await;
+                        cluster.start_again(&[*role]).await?;
+                        format!("{} stopped", cluster.process(*role).name())
+                    }
+                };
+                Ok(format!("migration, and {} later {what}", ms(*moment)))
             }
             Act::Stop(role) => {
                 cluster.process_mut(*role).stop().await?;

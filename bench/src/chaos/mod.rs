@@ -77,6 +77,9 @@ pub struct Options {
     /// Time between snapshots
     #[arg(long, default_value = "200ms")]
     snapshot_interval: String,
+    /// Partitions migrate, too, while other things happen
+    #[arg(long)]
+    migrations: bool,
     /// Keep what the processes wrote in this new directory, whatever comes of it
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -162,7 +165,7 @@ async fn torment(options: &Options, directory: &Path, report: &mut Report) -> an
         None => None,
         Some(brokers) => Some(Records::start(brokers, load.shared.clone())?),
     };
-    let mut deck = Deck::new(StdRng::seed_from_u64(options.seed));
+    let mut deck = Deck::new(StdRng::seed_from_u64(options.seed), options.migrations);
     let mut inspection = Inspection::new(StdRng::seed_from_u64(!options.seed));
     let ended = rounds(options, report, &mut cluster, &load, records.as_ref(), &mut deck, &mut inspection).await;
     (report.answers, report.asked_again, report.judged) = (load.answers(), inspection.asked_again, inspection.judged);

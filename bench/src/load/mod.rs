@@ -16,5 +16,5 @@ pub use connection::{Answered, Connection, End};
 pub use pace::Pace;
 pub use pool::{Pool, Session};
 pub use ramp::Ramp;
-pub use tally::{Counts, SLOT};
+pub use tally::{Counts, SLOT, coarse};
 pub use trial::{Measured, Trial, ask, fill};

@@ -59,6 +59,11 @@ pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 600_000_000, 3).expect("the bounds are right")
 }
 
+/// The same to two digits: there are many of them.
+pub fn coarse() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 600_000_000, 2).expect("the bounds are right")
+}
+
 /// The tally of one connection, or of all.
 #[derive(Clone, Debug)]
 pub struct Tally {
@@ -75,6 +80,8 @@ pub struct Tally {
     pub slots: Vec<u32>,
     /// The longest latency of each, µs.
     pub longest_us: Vec<u64>,
+    /// Latencies by the second of the span in which calls were due, µs.
+    pub seconds_us: Vec<Histogram<u64>>,
     /// Examples of refusals and of aborts that were not expected.
     pub examples: Vec<String>,
 }
@@ -95,6 +102,7 @@ impl Tally {
             answered: 0,
             slots: vec![0; slots],
             longest_us: vec![0; slots],
+            seconds_us: vec![coarse(); span.seconds().ceil() as usize],
             examples: Vec::new(),
         }
     }
@@ -130,6 +138,7 @@ impl Tally {
             return;
         }
         self.latency_us.saturating_record(latency_us);
+        self.second(due, latency_us);
         match self.by_function.get_mut(function) {
             Some(histogram) => histogram.saturating_record(latency_us),
             None => {
@@ -144,8 +153,16 @@ impl Tally {
     /// A call that was due then has no answer, and nobody waits for it: its latency is at least this.
     pub fn give_up(&mut self, due: Instant, now: Instant) {
         if self.span.holds(due) {
-            self.latency_us.saturating_record(now.saturating_duration_since(due).as_micros() as u64);
+            let latency_us = now.saturating_duration_since(due).as_micros() as u64;
+            self.latency_us.saturating_record(latency_us);
+            self.second(due, latency_us);
             self.counts.unanswered += 1;
+        }
+    }
+
+    fn second(&mut self, due: Instant, latency_us: u64) {
+        if let Some(second) = self.seconds_us.get_mut((due - self.span.from).as_secs() as usize) {
+            second.saturating_record(latency_us);
         }
     }
 
@@ -166,6 +183,9 @@ impl Tally {
         self.answered += other.answered;
         for (own, more) in self.slots.iter_mut().zip(other.slots) {
             *own += more;
+        }
+        for (own, more) in self.seconds_us.iter_mut().zip(other.seconds_us) {
+            own.add(&more).expect("the bounds are the same");
         }
         for (own, more) in self.longest_us.iter_mut().zip(other.longest_us) {
             *own = more.max(*own);
@@ -203,6 +223,7 @@ mod tests {
         assert_eq!(tally.answered, 4);
         assert_eq!(tally.slots[..3], [2, 2, 0]);
         assert_eq!(tally.latency_us.len(), 6);
+        assert_eq!(tally.seconds_us.iter().map(Histogram::len).collect::<Vec<_>>(), [6]);
         assert!(tally.latency_us.max() >= 3_000_000);
         assert_eq!(tally.examples, ["ABORTED: a surprise", "OVERLOADED: later"]);
     }

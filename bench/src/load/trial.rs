@@ -15,7 +15,7 @@ use super::drive::Drive;
 use super::pace::{Pace, Schedule};
 use super::tally::{Span, Tally};
 use crate::progress::Progress;
-use crate::system::{Disturbance, Figures, System, own_cpu};
+use crate::system::{Disturbance, Figures, Migrated, System, own_cpu};
 use crate::workload::{Call, Workload};
 
 #[derive(Clone, Debug)]
@@ -45,6 +45,8 @@ pub struct Measured {
     pub client_cpu: Duration,
     /// When the system was disturbed, in order.
     pub events: Vec<(Duration, Disturbance)>,
+    /// What has come of those that were migrations.
+    pub migrated: Vec<Migrated>,
 }
 
 impl Measured {
@@ -119,7 +121,8 @@ impl Trial {
         };
         let seconds = span.seconds().min(span.from.elapsed().as_secs_f64()).max(0.001);
         let (figures, client_cpu, events) = figures.unwrap_or_default();
-        Ok(Measured { pace: self.pace, seconds, tally, early, figures, client_cpu, events })
+        let migrated = system.migrated().await?;
+        Ok(Measured { pace: self.pace, seconds, tally, early, figures, client_cpu, events, migrated })
     }
 }
 

@@ -5,6 +5,7 @@
 mod http;
 mod inprocess;
 mod kafka;
+mod migration;
 mod native;
 mod postgres;
 mod styx;
@@ -20,6 +21,7 @@ use futures_util::future::BoxFuture;
 use crate::load::Connection;
 
 pub use inprocess::{InProcess, InProcessOptions};
+pub use migration::{Migrated, Mode};
 pub use native::Native;
 pub use postgres::Postgres;
 pub use styx::{Driver, Styx, StyxOptions};
@@ -44,10 +46,20 @@ pub trait System: Send + Sync {
         Box::pin(async { anyhow::bail!("this system has no part that may be killed") })
     }
 
+    /// Has the first so many workers have everything.
+    fn place(&self, _workers: usize) -> BoxFuture<'_, anyhow::Result<()>> {
+        Box::pin(async { anyhow::bail!("this system has no partitions that migrate") })
+    }
+
+    /// What has come of the migrations that it was disturbed by, in order.
+    fn migrated(&self) -> BoxFuture<'_, anyhow::Result<Vec<Migrated>>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
     fn stop(self: Box<Self>) -> BoxFuture<'static, anyhow::Result<()>>;
 }
 
-/// Something that happens to the worker with this number.
+/// Something that happens to the worker with this number, or to all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disturbance {
     Kill(usize),
@@ -55,12 +67,14 @@ pub enum Disturbance {
     Stop(usize),
     /// It is started again, once the others serve.
     Rejoin(usize),
+    /// The first so many are to have everything; it is not waited for.
+    Migrate(usize, Mode),
 }
 
 impl Disturbance {
-    pub fn worker(self) -> usize {
-        let (Disturbance::Kill(worker) | Disturbance::Stop(worker) | Disturbance::Rejoin(worker)) = self;
-        worker
+    /// True if somebody is lost by it.
+    pub fn is_loss(self) -> bool {
+        matches!(self, Disturbance::Kill(_) | Disturbance::Stop(_))
     }
 }
 

@@ -10,12 +10,14 @@ use futures_util::future::BoxFuture;
 use styx_client::Method;
 use styx_harness::{Cluster, Options, Role};
 use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
 
 use super::http::{Exchange, HttpConnection};
 use super::kafka::Records;
+use super::migration::migrate;
 use super::usage::of_tree;
 use super::websocket::Socket;
-use super::{Disturbance, Figures, System};
+use super::{Disturbance, Figures, Migrated, Mode, System};
 use crate::load::{Connection, Pool};
 
 /// How calls get to the server.
@@ -48,6 +50,7 @@ pub struct Styx {
     driver: Driver,
     connections: usize,
     keyed: bool,
+    migrations: Mutex<Vec<JoinHandle<anyhow::Result<Migrated>>>>,
 }
 
 /// The app's name, whatever the directory's is.
@@ -69,6 +72,7 @@ impl Styx {
             driver,
             connections: connections.max(1),
             keyed,
+            migrations: Mutex::default(),
         })
     }
 }
@@ -163,17 +167,44 @@ impl System for Styx {
     fn disturb(&self, what: Disturbance) -> BoxFuture<'_, anyhow::Result<()>> {
         async move {
             let mut cluster = self.cluster.lock().await;
-            let (all, role) = (cluster.workers(), Role::Worker(what.worker() % cluster.workers().max(1)));
-            ensure!(all > 1, "only a cluster of two workers or more can lose one");
+            let all = cluster.workers();
+            ensure!(all > 1, "only a cluster of two workers or more can lose one, or have partitions migrate");
+            let role = |worker: usize| Role::Worker(worker % all);
             match what {
-                Disturbance::Kill(_) => cluster.kill(&[role]).await,
-                Disturbance::Stop(_) => cluster.process_mut(role).stop().await,
-                Disturbance::Rejoin(_) => {
+                Disturbance::Kill(worker) => cluster.kill(&[role(worker)]).await,
+                Disturbance::Stop(worker) => cluster.process_mut(role(worker)).stop().await,
+                Disturbance::Rejoin(worker) => {
                     cluster.settle_with(all - 1, 0).await?;
-                    cluster.start_again(&[role]).await?;
+                    cluster.start_again(&[role(worker)]).await?;
                     cluster.settle().await.map(drop)
                 }
+                Disturbance::Migrate(workers, mode) => {
+                    let client = self.client.clone();
+                    let migration = tokio::spawn(async move { migrate(&client, workers, mode).await });
+                    self.migrations.lock().await.push(migration);
+                    Ok(())
+                }
             }
+        }
+        .boxed()
+    }
+
+    fn place(&self, workers: usize) -> BoxFuture<'_, anyhow::Result<()>> {
+        async move {
+            let Migrated { state, .. } = migrate(&self.client, workers, Mode::Online).await?;
+            ensure!(state == "done", "the first {workers} workers cannot have everything: {state}");
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn migrated(&self) -> BoxFuture<'_, anyhow::Result<Vec<Migrated>>> {
+        async move {
+            let mut all = Vec::new();
+            for migration in self.migrations.lock().await.drain(..) {
+                all.push(migration.await??);
+            }
+            Ok(all)
         }
         .boxed()
     }

@@ -82,6 +82,26 @@ pub(crate) struct TermArgs {
     /// Most bytes a second that each worker copies
     #[arg(long, value_name = "SIZE", value_parser = styx_server::config::size)]
     rate: Option<u64>,
+    /// How partitions get to their new owners
+    #[arg(long, value_enum, default_value_t = Mode::Online)]
+    mode: Mode,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum Mode {
+    /// While everything goes on
+    Online,
+    /// With everything at rest, from a snapshot: to compare the other with
+    StopAndRestart,
+}
+
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Mode::Online => "online",
+            Mode::StopAndRestart => "stop-and-restart",
+        }
+    }
 }
 
 fn read_move(text: &str) -> Result<(u16, u32), String> {
@@ -96,7 +116,8 @@ fn request(GoalArgs { balance, empty, moves }: GoalArgs, terms: &TermArgs) -> Va
     let named = |(partition, worker)| json!({ "partition": partition, "worker": worker });
     let moves: Vec<Value> = moves.into_iter().map(named).collect();
     let by = if terms.by_number { "partitions" } else { "load" };
-    json!({ "balance": balance, "empty": empty, "moves": moves, "by": by, "rate": terms.rate, "wait": false })
+    let mode = terms.mode.name();
+    json!({ "balance": balance, "empty": empty, "moves": moves, "by": by, "rate": terms.rate, "wait": false, "mode": mode })
 }
 
 pub(crate) fn run(client: &Client, verb: MigrationsVerb, output: &Output) -> Result<(), CliError> {

@@ -32,10 +32,16 @@ struct WorkerArgs {
     /// Numbers of the workers that have all partitions, with commas
     #[arg(long, value_name = "WORKER,…", value_delimiter = ',')]
     only: Vec<u32>,
+    /// Show how many workers there should be, and why; change nothing
+    #[arg(long)]
+    auto: bool,
 }
 
 pub(crate) fn run(client: &Client, args: ScaleArgs, output: &Output) -> Result<(), CliError> {
-    let ScaleArgs { workers: WorkerArgs { workers, only }, dry_run, rate, placement } = args;
+    let ScaleArgs { workers: WorkerArgs { workers, only, auto }, dry_run, rate, placement } = args;
+    if auto {
+        return show_autoscaler(client, output);
+    }
     let mut request = json!({ "workers": workers, "only": only, "rate": rate, "placement": placement, "wait": false });
     if dry_run {
         request["dry_run"] = json!(true);
@@ -50,4 +56,26 @@ pub(crate) fn run(client: &Client, args: ScaleArgs, output: &Output) -> Result<(
             .note(&format!("worker {} has no partitions and may be stopped: node {node} at {address}", one["worker"]));
     }
     Ok(())
+}
+
+fn show_autoscaler(client: &Client, output: &Output) -> Result<(), CliError> {
+    let body = client.send(client.admin(Method::GET, "/v1/autoscaler"))?.body;
+    if body["mode"] == "off" && !output.is_json() {
+        output.note("nothing looks at the workers: start the coordinator with --autoscale 1..4 or the like");
+        return Ok(());
+    }
+    let last = std::iter::once(&body["last"]).filter(|last| last.is_object());
+    let rows = last.chain(body["decisions"].as_array().into_iter().flatten()).map(row).collect();
+    output.table(&["wish", "workers", "wanted", "command", "why"], rows, &body);
+    Ok(())
+}
+
+fn row(one: &Value) -> Vec<String> {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let command = &one["command"];
+    let command = match command["state"].as_str() {
+        None => "-".to_owned(),
+        Some(state) => [Some(state), command["reason"].as_str()].into_iter().flatten().collect::<Vec<_>>().join(": "),
+    };
+    vec![text(&one["wish"]), text(&one["workers"]), text(&one["wanted"]), command, text(&one["reason"])]
 }

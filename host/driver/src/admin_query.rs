@@ -30,6 +30,8 @@ pub struct QueryView<'a> {
     pub waiting: usize,
     /// Replies remembered.
     pub remembered: usize,
+    /// Microseconds in which it executed something, since its generation began.
+    pub busy_us: u64,
 }
 
 impl QueryView<'_> {
@@ -105,6 +107,7 @@ impl QueryView<'_> {
             bytes: 0,
             calls: 0,
             fuel: 0,
+            busy_us: self.busy_us,
         };
         for one in self.stats() {
             status.partitions += 1;
@@ -230,6 +233,7 @@ mod tests {
             epoch,
             waiting: 5,
             remembered: 6,
+            busy_us: 7,
         };
         let held = own.iter().filter(|entity| state.get(entity).is_some()).count() as u64;
         let bytes = [0, 2].map(|partition| state.partitions()[partition].bytes()).into_iter().sum();
@@ -243,6 +247,7 @@ mod tests {
             bytes,
             calls: 1 + 3,
             fuel: 20,
+            busy_us: 7,
         };
         assert_eq!(view.answer(&AdminQuery::Workers), Response::Workers(vec![status]));
         let Response::Partitions(stats) = view.answer(&AdminQuery::Partitions) else { panic!("no statistics") };
@@ -290,6 +295,7 @@ mod tests {
             bytes: 0,
             calls: 0,
             fuel: 0,
+            busy_us: 0,
         };
         let answers = vec![Response::Workers(vec![status(1)]), Response::Workers(vec![status(0)])];
         let all = Response::Workers(vec![status(0), status(1)]);

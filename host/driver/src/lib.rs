@@ -12,6 +12,7 @@
 
 pub mod admin_query;
 pub mod admission;
+pub mod autoscale;
 pub mod client;
 pub mod coordinator;
 pub mod diagnostic;

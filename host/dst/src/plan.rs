@@ -87,6 +87,8 @@ pub struct Plan {
     pub verified: [bool; 4],
     /// Mean time between faults of each [kind](Fault); 0: never.
     pub faults: [u64; FAULTS],
+    /// Processes that die while partitions migrate, if some do.
+    pub amid: Option<Amid>,
     /// Most faults of each kind: every crash costs a replay, and enough is enough.
     pub faults_max: [u32; FAULTS],
 }
@@ -102,6 +104,27 @@ pub struct SnapshotPlan {
     pub store: Delay,
     /// Requests that fail or of which nobody knows, in a thousand.
     pub failures: u32,
+}
+
+/// Processes that die so many events after somebody has wanted partitions to migrate.
+#[derive(Clone, Debug)]
+pub struct Amid {
+    pub events: u64,
+    pub victims: Vec<usize>,
+}
+
+impl Amid {
+    fn draw(random: &mut Random, nodes: usize) -> Option<Self> {
+        if !random.chance(400) {
+            return None;
+        }
+        let victims = match random.below(4) {
+            0 => vec![0],
+            1 => (0..nodes).collect(),
+            _ => vec![random.below(nodes as u64) as usize],
+        };
+        Some(Amid { events: random.between(0, 600), victims })
+    }
 }
 
 /// Records of a topic that fronts take as requests.
@@ -371,6 +394,7 @@ impl Plan {
         // Of a generator of its own: other plans stay what they were.
         let mut of_migrations = Random::new(config.layout.seed ^ 0x9d1);
         let migration = of_migrations.pick(&[0, 20_000, 100_000]);
+        let nodes = 1 + cluster.workers;
         let faults = [
             fault(&[200_000, 1_000_000]),
             fault(&[200_000, 1_000_000]),
@@ -435,6 +459,7 @@ impl Plan {
             sync_failures: random.pick(&[0, 0, 0, 5]),
             records,
             verified,
+            amid: Amid::draw(&mut of_migrations, nodes).filter(|_| nodes > 1 && migration > 0),
             faults,
             faults_max: [4, 4, 20, 4, 20, 20, 30, 6, 10, 3, 2, 4, 6, 30],
         }

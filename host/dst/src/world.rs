@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use styx_driver::coordinator::{Goal, MigrationOptions};
+use styx_driver::coordinator::{Goal, MigrationMode, MigrationOptions};
 use styx_durability::recovery::Found;
 use styx_protocol::ids::{Epoch, NodeId, PartitionId, RequestId, Tid, WorkerId};
 use styx_protocol::placement::Placement;
@@ -48,6 +48,8 @@ pub struct World {
     asleep: Vec<VecDeque<Event>>,
     /// Number of faults of each kind that may still happen.
     faults_left: [u32; FAULTS],
+    /// Events until processes die amid a migration.
+    amid: Option<u64>,
 }
 
 /// Result of a world.
@@ -99,7 +101,7 @@ impl World {
             environment.after(delay, Event::Start(at));
         }
         let asleep = nodes.iter().map(|_| VecDeque::new()).collect();
-        let mut world = World { environment, nodes, clients, asleep, faults_left };
+        let mut world = World { environment, nodes, clients, asleep, faults_left, amid: None };
         (0..FAULTS).for_each(|kind| world.arm(kind));
         world
     }
@@ -111,6 +113,7 @@ impl World {
         while let Some(event) = self.environment.queue.pop() {
             self.dispatch(event)?;
             self.follow()?;
+            self.crash_amid();
             events += 1;
             let ended = self.environment.figures.transactions;
             if ended != transactions {
@@ -516,7 +519,15 @@ impl World {
                     Some(1 << 20),
                     Some(1 << 10),
                 ]);
-                let options = MigrationOptions { rate, ..MigrationOptions::default() };
+                let stops = !cancels && environment.random.chance(150);
+                if stops {
+                    environment.placements.wanted();
+                }
+                let mode = if stops { MigrationMode::StopAndRestart } else { MigrationMode::Online };
+                let options = MigrationOptions { rate, mode, ..MigrationOptions::default() };
+                if self.amid.is_none() {
+                    self.amid = environment.plan.amid.as_ref().map(|amid| amid.events);
+                }
                 nodes[at].migrate((!cancels).then_some((goal, options)), environment)?;
             }
             Fault::Deployment => {
@@ -602,6 +613,18 @@ impl World {
         if !self.environment.calm && self.environment.random.chance(100) {
             let soon = self.environment.random.between(0, 20_000);
             self.environment.after(delay + soon, Event::Outage(node));
+        }
+    }
+
+    /// Those die that are to die amid a migration, when it is time.
+    fn crash_amid(&mut self) {
+        let Some(left) = self.amid.as_mut().filter(|_| !self.environment.calm) else { return };
+        if *left > 0 {
+            *left -= 1;
+            return;
+        }
+        if let Some(amid) = self.environment.plan.amid.take() {
+            amid.victims.iter().for_each(|victim| self.crash(*victim, false));
         }
     }
 

@@ -248,6 +248,7 @@ fn draft(part: WrittenPart, builds_on: Option<u64>, position: u64) -> ManifestDr
             time: NOW,
             highest: Tid(9),
             catalog: catalog().image(),
+            seating: None,
         },
         state_hash: StateHash(sum),
         hashes: part.hashes,

@@ -565,6 +565,20 @@ impl Cluster {
         }
     }
 
+    /// Has partitions migrate, in the background; without a request, has those stay that are on their way.
+    pub fn begin_migration(&self, request: Option<serde_json::Value>) {
+        for admin in std::iter::once(&self.admin).chain(&self.other_admin) {
+            if let Ok(client) = self.client_of(admin) {
+                let asked = match &request {
+                    Some(request) => client.admin_request(styx_client::Method::POST, "/v1/migrations").json(request),
+                    None => client.admin_request(styx_client::Method::DELETE, "/v1/migrations"),
+                };
+                // One that is refused is as good as one that is cut off.
+                tokio::spawn(asked.send());
+            }
+        }
+    }
+
     /// Stops everything that runs, in order.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         // Who asks others ends before those.

@@ -175,6 +175,13 @@ bugs! {
     MigrationKeepsCarried,
     /// A partition changes its owner right behind the cut of a snapshot. Planted: at any time.
     MigrationBetweenSnapshots,
+    // Members that come and go.
+    /// A generation keeps who has which partition. Planted: partitions are dealt out anew.
+    PlacementForgotten,
+    /// Whoever was emptied gets no partitions when members change. Planted: it is forgotten that it was.
+    EmptiedForgotten,
+    /// Nor when others get their share or give theirs away. Planted: it is a taker like any other.
+    EmptiedFilled,
     // The protocol.
     /// Who writes what lower TIDs read, and reads nothing that they write, commits. Planted: it conflicts.
     WarConflicts,

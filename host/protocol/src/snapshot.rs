@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use styx_planted::{Bug, planted};
 
+use crate::cluster::placement::Seating;
 use crate::commit::replies::{Kept, ReplyChange};
 use crate::ids::{Epoch, Generation, PartitionId, Tid, Timestamp};
 use crate::sequence::catalog::CatalogImage;
@@ -32,6 +33,8 @@ pub struct SnapshotHeader {
     pub highest: Tid,
     /// What is deployed.
     pub catalog: CatalogImage,
+    /// Who had which partition, in a cluster.
+    pub seating: Option<Seating>,
 }
 
 /// A worker's part, without its entities: those are handed over by and by.

@@ -11,11 +11,12 @@ use styx_protocol::catalog::{Activation, Control, Digest};
 use styx_protocol::entity::{Entity, Layout, Payload};
 use styx_protocol::format::{FormatError, LOG_RECORD};
 use styx_protocol::ids::{
-    EngineHash, Epoch, Generation, OperatorId, PlacementVersion, RequestId, SequencerCounter, Tid, Timestamp, WorkerId,
+    EngineHash, Epoch, Generation, NodeId, OperatorId, PlacementVersion, RequestId, SequencerCounter, Tid, Timestamp,
+    WorkerId,
 };
 use styx_protocol::origin::Origin;
 use styx_protocol::outcome::{EpochChanges, EpochOutcome, RetainedEnd};
-use styx_protocol::placement::Placement;
+use styx_protocol::placement::{Placement, Seat};
 use styx_protocol::quarantine::{Quarantined, Subject};
 use styx_protocol::record::{Chain, EpochRecord, Genesis, Record, RecordAssembler, RecordPart, Sequence};
 use styx_protocol::token::{Grant, Scope, Token};
@@ -102,6 +103,10 @@ fn epoch() -> Record {
             Control::Revoke("0a1a".into()),
             Control::Quarantine(quarantined),
             Control::Release(Subject::App("shop".into())),
+            Control::Seat(vec![
+                Seat { node: NodeId(1 << 40), emptied: false },
+                Seat { node: NodeId(77), emptied: true },
+            ]),
         ],
         sequences: vec![
             Sequence { requests: vec![request(5, "alice"), request(6, "bob")] },
@@ -113,7 +118,7 @@ fn epoch() -> Record {
 
 #[test]
 fn a_log_of_this_version_is_read() {
-    let read = |name, record: fn() -> Record| Record::decode(&fixture(5, name, || record().encode())).unwrap();
+    let read = |name, record: fn() -> Record| Record::decode(&fixture(6, name, || record().encode())).unwrap();
     let Record::Genesis(first) = read("genesis", genesis) else { panic!("the log's first record") };
     assert_eq!((first.layout.seed, first.layout.partitions, first.created), (77, 65_536, Timestamp(1_700_000_000)));
 
@@ -131,10 +136,12 @@ fn a_log_of_this_version_is_read() {
         Control::Revoke(revoked),
         Control::Quarantine(quarantined),
         Control::Release(released),
+        Control::Seat(seats),
     ] = &record.controls[..]
     else {
         panic!("{:?}", record.controls)
     };
+    assert_eq!(seats[..], [(1 << 40, false), (77, true)].map(|(node, emptied)| Seat { node: NodeId(node), emptied }));
     assert_eq!((token.id.as_str(), token.name.as_str(), revoked.as_str()), ("0a1b", "till", "0a1a"));
     assert_eq!((token.digest, token.created), (Digest([7; 32]), Timestamp(1_700_000_000)));
     assert_eq!(token.expires, Some(Timestamp(1_800_000_000)));
@@ -177,7 +184,7 @@ fn what_is_written_now_is_what_the_fixtures_hold() {
         ("generation", Record::Generation(Generation(12))),
     ] {
         let message = "a change of the format needs its next version, and fixtures of that beside these";
-        assert!(record.encode() == fixture(5, name, || record.encode()), "{name}: {message}");
+        assert!(record.encode() == fixture(6, name, || record.encode()), "{name}: {message}");
     }
 }
 
@@ -246,28 +253,28 @@ fn records_of_other_versions_are_refused_by_name() {
     });
     let old = fixture(1, "genesis", || rkyv::to_bytes::<rkyv::rancor::Error>(&old).unwrap().to_vec());
     let refused = Record::decode(&old).unwrap_err();
-    assert_eq!(refused, FormatError::Older { name: "log record", found: 1, expected: 5 });
+    assert_eq!(refused, FormatError::Older { name: "log record", found: 1, expected: 6 });
     assert_eq!(
         refused.to_string(),
-        "this is a log record of format version 1, or none at all; this program reads version 5: start it with the release that wrote it, or begin with an empty directory"
+        "this is a log record of format version 1, or none at all; this program reads version 6: start it with the release that wrote it, or begin with an empty directory"
     );
 
     let refused = Record::decode(&fixture(2, "epoch", Vec::new)).unwrap_err();
-    assert_eq!(refused, FormatError::Older { name: "log record", found: 2, expected: 5 });
+    assert_eq!(refused, FormatError::Older { name: "log record", found: 2, expected: 6 });
     for (version, name) in
-        [2, 3, 4].into_iter().flat_map(|version| ["genesis", "epoch", "generation"].map(|name| (version, name)))
+        [2, 3, 4, 5].into_iter().flat_map(|version| ["genesis", "epoch", "generation"].map(|name| (version, name)))
     {
         let refused = Record::decode(&fixture(version.into(), name, || panic!("they are there"))).unwrap_err();
-        assert_eq!(refused, FormatError::Older { name: "log record", found: version, expected: 5 });
+        assert_eq!(refused, FormatError::Older { name: "log record", found: version, expected: 6 });
     }
 
     let mut new = genesis().encode();
-    new[6] = 6;
+    new[6] = 7;
     let refused = Record::decode(&new).unwrap_err();
-    assert_eq!(refused, FormatError::Newer { name: "log record", found: 6, expected: 5 });
+    assert_eq!(refused, FormatError::Newer { name: "log record", found: 7, expected: 6 });
     assert_eq!(
         refused.to_string(),
-        "this is a log record of format version 6; this program reads version 5: install the release that wrote it, or a later one"
+        "this is a log record of format version 7; this program reads version 6: install the release that wrote it, or a later one"
     );
 }
 

@@ -7,6 +7,8 @@ pub mod admin;
 pub mod admission;
 pub mod allocator;
 pub mod auth;
+pub mod autoscale_stats;
+pub mod autoscaling;
 pub mod clock;
 pub mod cluster;
 pub mod components;

@@ -9,6 +9,7 @@ use serde::Serialize;
 use styx_driver::coordinator::Migrations;
 use styx_protocol::machine::{EpochSummary, Stage};
 
+use crate::autoscale_stats::Autoscaling;
 use crate::observe::Recorder;
 use crate::snapshots::SnapshotStats;
 
@@ -88,6 +89,8 @@ pub struct Stats {
     /// What is kept of requests and of guests' lines.
     pub observed: Arc<Recorder>,
     recent: Mutex<VecDeque<EpochReport>>,
+    /// What is known of the autoscaler.
+    pub autoscaling: Arc<Autoscaling>,
     migrations: Mutex<Arc<Migrations>>,
     tickets: AtomicU64,
 }

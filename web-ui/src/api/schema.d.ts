@@ -199,6 +199,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/autoscaler": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the autoscaler wants, and why */
+        get: operations["get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/batch": {
         parameters: {
             query?: never;
@@ -280,7 +297,8 @@ export interface paths {
          *     comes at once, with the totals so far; or with what came since the event that `Last-Event-ID` names, if this process
          *     has sent it. `status`: who is there and how much has changed, once at the beginning and whenever it is another: what is shown of
          *     it is to be read again. `migration`: a migration that begins, goes on or ends, as `/v1/migrations` has it; four in a second
-         *     at most while it goes on.
+         *     at most while it goes on. `autoscaler`: a decision that there should be another number of workers, and what has become of
+         *     its command, as `/v1/autoscaler` has it.
          */
         get: operations["events"];
         put?: never;
@@ -727,6 +745,20 @@ export interface components {
             /** @description The newest first, the last thousand since the process began. */
             entries: components["schemas"]["AuditEntry"][];
         };
+        AutoscalerView: {
+            /** @description Looks that wanted a change, the newest first. They are forgotten when the coordinator ends. */
+            decisions: components["schemas"]["DecisionView"][];
+            last?: components["schemas"]["DecisionView"] | null;
+            /** Format: int32 */
+            max?: number | null;
+            /**
+             * Format: int32
+             * @description The fewest workers that it wants, and the most.
+             */
+            min?: number | null;
+            /** @description `off`, `proposes`, or `performs` where it has a command. */
+            mode: string;
+        };
         /** @description Requests that took longer than the bucket before, and no longer than this. */
         BucketView: {
             /** Format: int64 */
@@ -767,6 +799,16 @@ export interface components {
             version: string;
             workers: number;
         };
+        CommandView: {
+            reason?: string | null;
+            /** @description `done` or `failed`. */
+            state: string;
+            /**
+             * Format: int32
+             * @description How often it was run.
+             */
+            tries: number;
+        };
         Component: {
             /** @description SHA-256 of the component, in hexadecimal digits. */
             digest: string;
@@ -781,6 +823,37 @@ export interface components {
         };
         /** @enum {string} */
         Consistency: "serializable" | "snapshot";
+        /** @description What was seen, and what came of it. */
+        DecisionView: {
+            /**
+             * Format: int64
+             * @description Calls of functions a second that came.
+             */
+            arrives: number;
+            /**
+             * Format: int64
+             * @description µs since 1970.
+             */
+            at: number;
+            /** @description How busy each worker was, of a hundred; none if that could not be said. */
+            busy: number[];
+            /**
+             * Format: int64
+             * @description Those that the workers could do, as far as they have shown.
+             */
+            capacity: number;
+            command?: components["schemas"]["CommandView"] | null;
+            reason: string;
+            /** Format: int32 */
+            wanted: number;
+            /** @description `stay`, `out` or `in`. */
+            wish: string;
+            /**
+             * Format: int32
+             * @description Workers that there were, and that there should be.
+             */
+            workers: number;
+        };
         Deployed: {
             app: string;
             components: components["schemas"]["Component"][];
@@ -1083,6 +1156,11 @@ export interface components {
              */
             empty: number | null;
             /**
+             * @description How partitions get to their new owners.
+             * @default online
+             */
+            mode: components["schemas"]["Mode"];
+            /**
              * @description Partitions and who is to have each.
              * @default []
              */
@@ -1159,6 +1237,12 @@ export interface components {
             took_ms: number;
             transfers: components["schemas"]["TransferView"][];
         };
+        /**
+         * @description How partitions get to their new owners: `online`, while everything goes on; or `stop-and-restart`, with everything at
+         *     rest, from a snapshot, to compare the other with.
+         * @enum {string}
+         */
+        Mode: "online" | "stop-and-restart";
         Move: {
             /** Format: int32 */
             partition: number;
@@ -1662,7 +1746,7 @@ export interface components {
             to: number;
         };
         /** @description Data of an event, by its name. */
-        WatchEvent: components["schemas"]["EpochEvent"] | components["schemas"]["Status"] | components["schemas"]["MigrationView"];
+        WatchEvent: components["schemas"]["EpochEvent"] | components["schemas"]["Status"] | components["schemas"]["MigrationView"] | components["schemas"]["DecisionView"];
         WorkerList: {
             workers: components["schemas"]["WorkerView"][];
         };
@@ -2002,6 +2086,26 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AuditList"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutoscalerView"];
                 };
             };
             default: components["responses"]["Error"];

@@ -1,5 +1,7 @@
 //! Balance by load: who is to have which partition, so that workers have about as much to do and to hold.
 
+use std::collections::BTreeSet;
+
 use styx_protocol::ids::WorkerId;
 
 /// What a partition weighs.
@@ -51,14 +53,14 @@ pub(super) fn balance_load(owners: &[WorkerId], workers: &[WorkerId], loads: &[L
     let mut owners = owners.to_vec();
     let at = |owner: &WorkerId| workers.iter().position(|worker| worker == owner);
     let mut sums = vec![0u64; workers.len()];
-    // By worker its partitions, the heaviest last.
-    let mut held: Vec<Vec<(u64, usize)>> = vec![Vec::new(); workers.len()];
+    // By worker its partitions, the heaviest last, until they are given.
+    let mut held: Vec<BTreeSet<(u64, usize)>> = vec![BTreeSet::new(); workers.len()];
     let mut homeless = Vec::new();
     for (partition, owner) in owners.iter().enumerate() {
         match at(owner) {
             Some(worker) => {
                 sums[worker] += weights[partition];
-                held[worker].push((weights[partition], partition));
+                held[worker].insert((weights[partition], partition));
             }
             None => homeless.push((weights[partition], partition)),
         }
@@ -67,13 +69,12 @@ pub(super) fn balance_load(owners: &[WorkerId], workers: &[WorkerId], loads: &[L
     for (weight, partition) in homeless.into_iter().rev() {
         let least = (0..workers.len()).min_by_key(|worker| sums[*worker]).expect("there are workers");
         sums[least] += weight;
-        held[least].push((weight, partition));
+        held[least].insert((weight, partition));
         owners[partition] = workers[least];
     }
     if may_go == MayGo::Homeless {
         return owners;
     }
-    held.iter_mut().for_each(|held| held.sort_unstable());
     let share = sums.iter().map(|sum| sum / workers.len() as u64).sum::<u64>();
     // One that was given does not go further, so this ends.
     loop {
@@ -84,11 +85,9 @@ pub(super) fn balance_load(owners: &[WorkerId], workers: &[WorkerId], loads: &[L
             return owners;
         }
         // The heaviest that does not make the one as heavy as the other was.
-        let fits = held[most].partition_point(|(weight, _)| *weight <= differ / 2);
-        if fits == 0 {
-            return owners;
-        }
-        let (weight, partition) = held[most].remove(fits - 1);
+        let Some(fits) = held[most].range(..=(differ / 2, usize::MAX)).next_back().copied() else { return owners };
+        held[most].remove(&fits);
+        let (weight, partition) = fits;
         sums[most] -= weight;
         sums[least] += weight;
         owners[partition] = workers[least];

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use styx_protocol::membership::{Build, Patience};
+use styx_protocol::placement::Seating;
 use styx_protocol::record::Genesis;
 use styx_protocol::replies::Retention;
 
@@ -35,6 +36,10 @@ pub struct CoordinatorConfig {
     pub quarantine_after: u32,
     /// Most bytes a second that a worker copies of partitions that leave it, unless a migration says otherwise.
     pub migration_rate: Option<u64>,
+    /// Who had which partition last, as log and snapshot have it.
+    pub seating: Option<Seating>,
+    /// Workers that join get their share of the partitions without being asked for it.
+    pub shares: bool,
     /// How long things take.
     pub timing: Timing,
 }
@@ -67,6 +72,10 @@ pub struct Timing {
     pub announce_max: Duration,
     /// Pause before the store of snapshots is asked again for what a generation begins with.
     pub find_again: Duration,
+    /// How long a worker that wants to go may take to give its partitions away.
+    pub leave_max: Duration,
+    /// Pause before a share that came to nothing is wanted again, the first time.
+    pub share_again: Duration,
     /// Epochs that may wait for one fsync before further ones are held back to fill.
     pub unsynced_max: u64,
 }
@@ -81,6 +90,8 @@ impl Default for Timing {
             gateway_slow: Duration::from_secs(3),
             announce_max: Duration::from_secs(1),
             find_again: Duration::from_secs(1),
+            leave_max: Duration::from_secs(20),
+            share_again: Duration::from_secs(1),
             unsynced_max: 2,
         }
     }

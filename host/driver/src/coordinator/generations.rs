@@ -7,6 +7,7 @@ use styx_protocol::membership::{self, Seated};
 use super::CoordinatorDriver;
 use super::io::{Effect, SnapshotFound};
 use super::leader::{Drained, LeaderState};
+use super::restarting::Restarting;
 use super::snapshots::SnapshotWaiter;
 use super::step::Step;
 use super::workers::Actions;
@@ -95,8 +96,10 @@ impl<W, R> CoordinatorDriver<W, R> {
             }
         }
         let (found, position) = self.recovery.begin();
-        let owners = self.owners.as_deref();
-        let leader = LeaderState::new(&self.config, generation, members.clone(), owners, found, position, step.time());
+        let wanted = self.restarting.as_ref().map(Restarting::seating);
+        let last = wanted.or(self.seating.as_ref());
+        let leader = LeaderState::new(&self.config, generation, members.clone(), last, found, position, step.time());
+        self.joining.begin(&leader.nodes());
         self.leader = Some(Box::new(leader));
         self.remember_owners();
         members.iter().for_each(|member| self.invite(member, step));

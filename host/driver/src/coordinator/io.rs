@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use styx_protocol::catalog::{Catalog, Control, Digest};
-use styx_protocol::ids::{Epoch, Generation, LogPosition, NodeId, Tid};
+use styx_protocol::ids::{Epoch, Generation, LogPosition, NodeId, PlacementVersion, Tid};
 use styx_protocol::machine::{EpochSummary, Stage};
 use styx_protocol::message::Message;
 use styx_protocol::record::EpochRecord;
@@ -215,6 +215,12 @@ pub enum Effect<W, R> {
     },
     /// Have a control sequenced: say [`Event::Deploy`], for nobody who waits.
     Sequence(Control),
+    /// Have partitions go to members that came without any, as few as do, among these nodes: say [`Event::Migrate`], for
+    /// nobody who waits.
+    ShareOut {
+        nodes: Vec<NodeId>,
+        planned_on: (Generation, PlacementVersion),
+    },
     /// Show this process's endpoints what is known of migrations.
     ShowMigrations(Arc<Migrations>),
     /// Show this process's endpoints what is deployed.

@@ -13,7 +13,7 @@ use styx_protocol::ids::{Epoch, Generation, LogPosition, NodeId, PlacementVersio
 use styx_protocol::machine::coordinator::{Action, Config, Input, MigrationStage};
 use styx_protocol::machine::{Coordinator, Stage};
 use styx_protocol::membership::Seated;
-use styx_protocol::placement::Placement;
+use styx_protocol::placement::{Placement, Seat, Seating};
 use styx_protocol::record::{Chain, EpochRecord};
 
 use super::config::CoordinatorConfig;
@@ -118,7 +118,7 @@ impl<W> LeaderState<W> {
         config: &CoordinatorConfig,
         generation: Generation,
         members: Vec<Seated<NodeId>>,
-        owners: Option<&[NodeId]>,
+        last: Option<&Seating>,
         found: Option<Arc<SnapshotFound>>,
         position: LogPosition,
         now: Instant,
@@ -126,13 +126,13 @@ impl<W> LeaderState<W> {
         assert!(!members.is_empty(), "a generation has members");
         let layout = config.genesis.layout;
         let nodes: Vec<NodeId> = members.iter().map(|member| member.place).collect();
-        let owners = placing::carry_over(owners, &nodes, layout.partitions);
-        let owners = placing::balance(&owners, members.len() as u16);
+        let (owners, seats) = placing::carry_over(last, &nodes, layout.partitions);
         let placement = Arc::new(Placement::new(owners, members.len() as u16));
         let (engine, record_bytes_max) = (config.build.engine, config.record_bytes_max);
         let machine_config =
             Config { layout, record_bytes_max, engine, generation, snapshots: config.snapshots.is_some() };
         let mut machine = Coordinator::new(machine_config, placement.clone());
+        machine.seat(seats);
         if let Some(found) = &found {
             assert!(found.log_position <= position, "a snapshot goes on in the log that it was taken beside");
             machine.restore(&found.header, found.carried.clone());
@@ -173,6 +173,11 @@ impl<W> LeaderState<W> {
 
     pub(super) fn placement(&self) -> &Arc<Placement> {
         self.machine.placement()
+    }
+
+    /// Who the members are, and which of them were emptied.
+    pub(super) fn seats(&self) -> &[Seat] {
+        self.machine.seats()
     }
 
     pub(super) fn snapshot_placement(&self) -> &Arc<Placement> {

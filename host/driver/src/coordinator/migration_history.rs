@@ -150,6 +150,11 @@ impl MigrationHistory {
         self.reports.back().filter(|report| !report.state.has_ended())
     }
 
+    /// Whether the one under way gives a worker anything.
+    pub(super) fn gives_to(&self, worker: u16) -> bool {
+        self.current().is_some_and(|current| current.transfers.iter().any(|transfer| transfer.to.0 == worker))
+    }
+
     fn current_mut(&mut self) -> Option<&mut MigrationReport> {
         self.reports.back_mut().filter(|report| !report.state.has_ended())
     }

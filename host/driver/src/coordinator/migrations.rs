@@ -6,7 +6,7 @@ use styx_protocol::abort::{Abort, Code};
 use styx_protocol::ids::{Generation, NodeId, PartitionId, PlacementVersion, WorkerId};
 use styx_protocol::machine::coordinator::{Input, MigrationStage};
 use styx_protocol::machine::worker::CopyProgress;
-use styx_protocol::placement::Placement;
+use styx_protocol::placement::{Placement, Seating};
 
 use super::CoordinatorDriver;
 use super::io::Effect;
@@ -34,11 +34,23 @@ pub struct MigrationOptions {
     pub rate: Option<u64>,
     /// Whoever asks waits for its end; otherwise for its beginning.
     pub wait: bool,
+    pub mode: MigrationMode,
+}
+
+/// How partitions get to their new owners.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MigrationMode {
+    /// They are followed before they change their owners; nothing stops.
+    #[default]
+    Online,
+    /// Everything rests, a snapshot is taken, partitions are placed anew, and read from it (*State Migration in Styx*,
+    /// Algorithm 3): what online migration is compared with.
+    StopAndRestart,
 }
 
 impl Default for MigrationOptions {
     fn default() -> Self {
-        MigrationOptions { ticket: 0, planned_on: None, rate: None, wait: true }
+        MigrationOptions { ticket: 0, planned_on: None, rate: None, wait: true, mode: MigrationMode::Online }
     }
 }
 
@@ -71,12 +83,13 @@ impl<W, R> CoordinatorDriver<W, R> {
             None => Err(Abort::new(Code::Overloaded, "the cluster does not serve yet; try again in a moment")),
         };
         match owners {
+            Ok(owners) if options.mode == MigrationMode::StopAndRestart => self.restart(owners, options, waiter, step),
             Ok(owners) => self.begin_migration(owners, options, waiter, step),
             Err(abort) => step.extend(waiter.map(|waiter| Effect::Answer(waiter, Answer::Controlled(Err(abort))))),
         }
     }
 
-    fn begin_migration(
+    pub(super) fn begin_migration(
         &mut self,
         owners: Vec<WorkerId>,
         options: MigrationOptions,
@@ -159,7 +172,7 @@ impl<W, R> CoordinatorDriver<W, R> {
 
     /// The machine may have gone on with a migration.
     pub(super) fn review_migration(&mut self, step: &mut Step<'_, W, R>) {
-        if self.migrations.current().is_none() {
+        if self.migrations.current().is_none() || self.restarting.is_some() {
             return;
         }
         let stage = self.leader.as_deref().and_then(LeaderState::migration_stage);
@@ -173,12 +186,15 @@ impl<W, R> CoordinatorDriver<W, R> {
                 (_, true) => MigrationState::Cancelled,
                 _ => MigrationState::Failed("the members of the cluster have changed: plan it again".to_owned()),
             };
+            if state == MigrationState::Done {
+                self.remember_owners();
+            }
             self.migrations.end(state, step.now.monotonic, step.now.wall);
         }
         self.show_migrations(stage != Some(MigrationStage::Copying), step);
     }
 
-    fn show_migrations(&mut self, at_once: bool, step: &mut Step<'_, W, R>) {
+    pub(super) fn show_migrations(&mut self, at_once: bool, step: &mut Step<'_, W, R>) {
         let news = self.migrations.news(at_once, step.time());
         step.extend(news.map(Effect::ShowMigrations));
     }
@@ -216,21 +232,18 @@ impl<W, R> CoordinatorDriver<W, R> {
         let Some(leader) = self.leader.as_deref() else { return };
         let message = format!("partitions have other owners: placement {}", placement.version());
         step.log(Diagnostic::info(message).generation(leader.generation()));
-        self.remember_owners();
         self.show_all(step);
     }
 
     /// Keeps in mind who has which partition, for the next generation.
     pub(super) fn remember_owners(&mut self) {
         let Some(leader) = self.leader.as_deref() else { return };
-        let nodes = leader.nodes();
-        let owners = leader.placement().owners().iter();
-        self.owners = Some(owners.map(|owner| nodes[usize::from(owner.0)]).collect::<Vec<NodeId>>());
+        self.seating = Some(Seating { seats: leader.seats().to_vec(), owners: leader.placement().owners().to_vec() });
     }
 }
 
 /// Who is to give how many partitions to whom.
-fn transfers(placement: &Placement, owners: &[WorkerId]) -> Vec<Transfer> {
+pub(super) fn transfers(placement: &Placement, owners: &[WorkerId]) -> Vec<Transfer> {
     let mut counts: BTreeMap<(WorkerId, WorkerId), u64> = BTreeMap::new();
     for (id, to) in (0..placement.partitions()).map(|id| PartitionId(id as u16)).zip(owners) {
         let from = placement.owner(id);

@@ -7,6 +7,7 @@
 //! | `Workers` | who can be a member, and who is lost |
 //! | `Recovery` | what the next generation begins with |
 //! | `LeaderState` | how far the generation under way is, and when an epoch is cut |
+//! | `Joining`, `Leaving` | when a worker may become a member, when it gets its share, when it may go |
 //! | `Deployments`, `Gateways` | when a deployment is sequenced, and when its waiter is told |
 //! | [`Router`] | whom this process's own endpoints ask |
 //! | `Views` | what gateways, members and administrators are shown |
@@ -22,12 +23,15 @@ mod deployments;
 mod gateways;
 mod generations;
 mod io;
+mod joining;
 mod leader;
+mod leaving;
 mod migration_history;
 mod migrations;
 mod network;
 mod placing;
 mod recovery;
+mod restarting;
 mod rounds;
 mod shutdown;
 mod snapshots;
@@ -45,20 +49,24 @@ pub use balance::Load;
 pub use config::{CoordinatorConfig, SnapshotSettings, Timing};
 pub use io::{Effect, Event, SnapshotFound};
 pub use migration_history::{MigrationId, MigrationReport, MigrationState, MigrationTotals, Migrations, Transfer};
-pub use migrations::{MigrationOptions, PLACEMENT_CHANGED, PaceChange};
+pub use migrations::{MigrationMode, MigrationOptions, PLACEMENT_CHANGED, PaceChange};
 pub use placing::{Goal, plan};
 
 use styx_protocol::catalog::Control;
 use styx_protocol::ids::{Generation, NodeId};
 use styx_protocol::machine::coordinator::Input;
 use styx_protocol::membership;
+use styx_protocol::placement::Seating;
 use styx_protocol::record::EpochRecord;
 
 use self::deployments::Deployments;
 use self::gateways::Gateways;
+use self::joining::Joining;
 use self::leader::LeaderState;
+use self::leaving::Leaving;
 use self::migration_history::MigrationHistory;
 use self::recovery::Recovery;
+use self::restarting::Restarting;
 use self::shutdown::Shutdown;
 use self::step::Step;
 use self::views::Views;
@@ -90,7 +98,11 @@ pub struct CoordinatorDriver<W, R> {
     log: LogCondition,
     log_time: LogTime,
     /// Who had which partition last.
-    owners: Option<Vec<NodeId>>,
+    seating: Option<Seating>,
+    joining: Joining,
+    leaving: Leaving,
+    /// A migration for which everything stops.
+    restarting: Option<Restarting<W>>,
     migrations: MigrationHistory,
     /// How fast partitions are copied that are on their way.
     pace: CopyPace,
@@ -118,7 +130,10 @@ impl<W, R> CoordinatorDriver<W, R> {
             router: Router::new(config.backlog_max),
             log: LogCondition::default(),
             log_time: LogTime::default(),
-            owners: None,
+            seating: config.seating.clone(),
+            joining: Joining::default(),
+            leaving: Leaving::default(),
+            restarting: None,
             migrations: MigrationHistory::default(),
             pace: CopyPace::default(),
             migration_placed: false,
@@ -232,7 +247,10 @@ impl<W, R> CoordinatorDriver<W, R> {
             Event::Deploy { control, waiter } => self.deploy(control, waiter, step),
             Event::Migrate { goal, options, waiter } => self.migrate(&goal, options, waiter, step),
             Event::PaceMigration { change, waiter } => self.change_pace(change, waiter, step),
-            Event::CancelMigration { waiter } => self.cancel_migration(waiter, step),
+            Event::CancelMigration { waiter } => {
+                self.joining.decline_shares();
+                self.cancel_migration(waiter, step);
+            }
             Event::TakeSnapshot { waiter } => self.take_snapshot(waiter, step),
             Event::LogCondition(condition) => {
                 if std::mem::replace(&mut self.log, condition) != condition {
@@ -278,6 +296,8 @@ impl<W, R> CoordinatorDriver<W, R> {
         for (waiter, abort) in self.deployments.expire(self.config.timing.prepare_max, now) {
             step.push(Effect::Answer(waiter, Answer::Controlled(Err(abort))));
         }
+        self.proceed_with_leaving(step);
+        self.proceed_with_shares(step);
     }
 
     /// To end: what is under way comes to its end first, and nobody notices but by waiting for whoever leads next.

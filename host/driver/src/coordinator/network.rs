@@ -2,7 +2,7 @@
 
 use styx_protocol::ids::{Generation, NodeId};
 use styx_protocol::machine::coordinator::Input;
-use styx_protocol::membership;
+use styx_protocol::membership::{self, Hello};
 use styx_protocol::message::Message;
 
 use super::CoordinatorDriver;
@@ -74,6 +74,8 @@ impl<W, R> CoordinatorDriver<W, R> {
                     self.copied(from, hello.generation, progress, step);
                 }
                 self.suspected(from, suspects, step);
+                self.candidate(from, &hello, step);
+                let hello = Hello { leaving: self.may_leave(from, &hello, step), ..hello };
                 let actions = self.workers.hello(step.time(), from, hello, address);
                 self.perform_membership(actions, step);
             }
@@ -104,6 +106,13 @@ impl<W, R> CoordinatorDriver<W, R> {
             }
             Envelope::FetchComponent(digest) => step.push(Effect::SendComponent { to: from, digest }),
             Envelope::ComponentPrepared(digest, result) => {
+                match &result {
+                    Ok(()) => self.joining.compiled(from, digest),
+                    Err(why) => {
+                        let message = format!("a worker cannot compile component {digest}: {why}");
+                        step.log(Diagnostic::warn(message).node(from));
+                    }
+                }
                 for (waiter, abort) in self.deployments.prepared(from, digest, result) {
                     step.push(Effect::Answer(waiter, Answer::Controlled(Err(abort))));
                 }

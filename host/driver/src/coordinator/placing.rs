@@ -1,8 +1,10 @@
 //! Which worker is to have which partition.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use styx_planted::{Bug, planted};
 use styx_protocol::ids::{NodeId, PartitionId, WorkerId};
+use styx_protocol::placement::{Seat, Seating};
 
 use super::balance::{Load, MayGo, balance_load};
 
@@ -29,23 +31,50 @@ pub enum Goal {
 }
 
 /// Owners for a new membership: whoever has a partition and is still there keeps it, what others had goes to those who
-/// have the fewest. `last` are the nodes that had them, by partition.
-pub(super) fn carry_over(last: Option<&[NodeId]>, members: &[NodeId], partitions: u32) -> Vec<WorkerId> {
-    let worker = |node: &NodeId| members.iter().position(|member| member == node).map(|at| WorkerId(at as u16));
-    let owners: Vec<Option<WorkerId>> = match last {
-        Some(last) => last.iter().map(worker).collect(),
-        None => vec![None; partitions as usize],
+/// have the fewest and were not emptied. And who the members are.
+pub(super) fn carry_over(last: Option<&Seating>, members: &[NodeId], partitions: u32) -> (Vec<WorkerId>, Vec<Seat>) {
+    let at: BTreeMap<NodeId, WorkerId> = members.iter().copied().zip((0..).map(WorkerId)).collect();
+    let last = last.filter(|_| !planted(Bug::PlacementForgotten));
+    let kept = |id: u32| last?.node(PartitionId(id as u16)).and_then(|node| at.get(&node).copied());
+    let owners: Vec<Option<WorkerId>> = (0..partitions).map(kept).collect();
+    let was_emptied = |node: &NodeId| {
+        let seat = last.and_then(|last| last.seats.iter().find(|seat| seat.node == *node));
+        seat.is_some_and(|seat| seat.emptied) && !planted(Bug::EmptiedForgotten)
     };
-    fill(owners, &(0..members.len() as u16).map(WorkerId).collect::<Vec<_>>())
+    let mut seats: Vec<Seat> = members.iter().map(|node| Seat { node: *node, emptied: was_emptied(node) }).collect();
+    let workers = |emptied: bool| {
+        let those = seats.iter().zip((0..).map(WorkerId)).filter(move |(seat, _)| emptied || !seat.emptied);
+        those.map(|(_, worker)| worker).collect::<Vec<WorkerId>>()
+    };
+    let takers = Some(workers(false)).filter(|workers| !workers.is_empty()).unwrap_or_else(|| workers(true));
+    let owners = fill(owners, &takers);
+    for owner in &owners {
+        seats[usize::from(owner.0)].emptied = false;
+    }
+    (owners, seats)
+}
+
+/// Owners when all that these workers have goes to the takers; none, if they have nothing.
+pub(super) fn vacate(owners: &[WorkerId], gone: &[u16], takers: &[u16]) -> Option<Vec<WorkerId>> {
+    let leaves = |owner: &WorkerId| gone.contains(&owner.0);
+    let takers: Vec<WorkerId> = takers.iter().copied().map(WorkerId).collect();
+    let kept = || owners.iter().map(|owner| Some(*owner).filter(|owner| !leaves(owner))).collect();
+    owners.iter().any(leaves).then(|| fill(kept(), &takers))
 }
 
 /// Gives those that have no owner to workers that have the fewest, in turn.
 fn fill(owners: Vec<Option<WorkerId>>, workers: &[WorkerId]) -> Vec<WorkerId> {
     let mut counts: BTreeMap<WorkerId, usize> = workers.iter().map(|worker| (*worker, 0)).collect();
-    owners.iter().flatten().for_each(|owner| *counts.entry(*owner).or_default() += 1);
+    for owner in owners.iter().flatten() {
+        if let Some(count) = counts.get_mut(owner) {
+            *count += 1;
+        }
+    }
+    let mut by_count: BTreeSet<(usize, usize, WorkerId)> =
+        workers.iter().enumerate().map(|(at, worker)| (counts[worker], at, *worker)).collect();
     let mut next = || {
-        let fewest = workers.iter().min_by_key(|worker| counts[*worker]).copied().expect("there are workers");
-        *counts.entry(fewest).or_default() += 1;
+        let (count, at, fewest) = by_count.pop_first().expect("there are workers");
+        by_count.insert((count + 1, at, fewest));
         fewest
     };
     owners.into_iter().map(|owner| owner.unwrap_or_else(&mut next)).collect()
@@ -160,18 +189,46 @@ mod tests {
     #[test]
     fn a_third_worker_gets_a_third_and_nobody_else_anything() {
         let nodes = [NodeId(7), NodeId(3), NodeId(9)];
-        let first = carry_over(None, &nodes[..2], 64);
+        let (first, seats) = carry_over(None, &nodes[..2], 64);
         assert_eq!(counts(&first, 2), [32, 32]);
         let last: Vec<NodeId> = first.iter().map(|owner| nodes[usize::from(owner.0)]).collect();
-        let joined = carry_over(Some(&last), &nodes, 64);
+        let seating = Seating { seats, owners: first.clone() };
+        let (joined, _) = carry_over(Some(&seating), &nodes, 64);
         assert_eq!(joined, first, "a newcomer has nothing yet");
         let balanced = balance(&joined, 3);
         assert_eq!(counts(&balanced, 3).iter().sum::<usize>(), 64);
         assert_eq!(moved(&joined, &balanced), 21);
         // The members may be seated otherwise.
-        let again = carry_over(Some(&last), &[NodeId(3), NodeId(9)], 64);
+        let (again, _) = carry_over(Some(&seating), &[NodeId(3), NodeId(9)], 64);
         assert_eq!(counts(&again, 2), [32, 32], "what the lost one had goes to who has nothing");
         assert!(last.iter().zip(&again).all(|(before, now)| *before != NodeId(3) || now.0 == 0));
+    }
+
+    #[test]
+    fn whoever_was_emptied_stays_so_unless_nobody_else_is_there() {
+        let seat = |node, emptied| Seat { node: NodeId(node), emptied };
+        let owners: Vec<WorkerId> = (0..6).map(|at| WorkerId(at % 2)).collect();
+        let last = Seating { seats: vec![seat(7, false), seat(3, false), seat(9, true)], owners };
+        let carried = |members: &[u64]| {
+            let members: Vec<NodeId> = members.iter().copied().map(NodeId).collect();
+            let (owners, seats) = carry_over(Some(&last), &members, 6);
+            (counts(&owners, members.len() as u16), seats.iter().map(|seat| seat.emptied).collect::<Vec<_>>())
+        };
+        assert_eq!(carried(&[9, 7, 3]), (vec![0, 3, 3], vec![true, false, false]));
+        assert_eq!(carried(&[9, 7]), (vec![0, 6], vec![true, false]), "the lost one's go to who has some");
+        assert_eq!(carried(&[9, 7, 5]), (vec![0, 3, 3], vec![true, false, false]), "or to a newcomer");
+        assert_eq!(carried(&[9]), (vec![6], vec![false]), "somebody must have them");
+    }
+
+    #[test]
+    fn what_those_who_leave_have_goes_to_the_others_and_nothing_else_does() {
+        let owners: Vec<WorkerId> = (0..9).map(|at| WorkerId(at % 3)).collect();
+        let left = vacate(&owners, &[1], &[0, 2]).unwrap();
+        assert_eq!(moved(&owners, &left), 3);
+        assert!(counts(&left, 3) == [5, 0, 4] || counts(&left, 3) == [4, 0, 5]);
+        assert_eq!(counts(&vacate(&owners, &[1, 2], &[0]).unwrap(), 3), [9, 0, 0]);
+        assert_eq!(counts(&vacate(&owners, &[1], &[0]).unwrap(), 3), [6, 0, 3], "who is no taker keeps what it has");
+        assert_eq!(vacate(&left, &[1], &[0, 2]), None);
     }
 
     #[test]

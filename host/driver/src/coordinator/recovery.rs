@@ -102,6 +102,7 @@ mod tests {
             time: Timestamp(1),
             highest: Default::default(),
             catalog: Catalog::default().image(),
+            seating: None,
         };
         SnapshotFound { sequence: 1, log_position: LogPosition(position), header, carried: vec![] }
     }

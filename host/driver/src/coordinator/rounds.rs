@@ -41,6 +41,7 @@ impl<W, R> CoordinatorDriver<W, R> {
         step.extend(carried.map(|carried| Effect::Diagnostic(carried.generation(generation))));
         self.machine(Input::Durable(epoch), step);
         step.push(Effect::PublishCatalog(catalog));
+        self.restarted(step);
         self.membership(membership::Input::Live(generation), step);
         self.show_all(step);
         self.sequence(step);

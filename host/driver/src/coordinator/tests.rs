@@ -26,6 +26,8 @@ use crate::snapshots::{ManifestPut, SnapshotConfig, StoreFailure};
 use crate::wire::Invite;
 use crate::wire::WrittenPart;
 
+mod members;
+
 type Driver = CoordinatorDriver<&'static str, &'static str>;
 type Effects = Vec<Effect<&'static str, &'static str>>;
 
@@ -55,6 +57,8 @@ fn config(snapshots: bool) -> CoordinatorConfig {
         epoch_max_wait: Duration::from_millis(1),
         quarantine_after: 3,
         migration_rate: None,
+        seating: None,
+        shares: true,
         timing: Timing::default(),
     }
 }
@@ -70,6 +74,11 @@ struct Rig {
     driver: Driver,
     now: Now,
     members: Vec<Member>,
+    /// Processes that say hello, and those of them that want to leave.
+    nodes: Vec<NodeId>,
+    leaving: Vec<NodeId>,
+    /// What workers tell each other arrives; otherwise it is on its way for ever.
+    mail: bool,
     heard: BTreeMap<NodeId, Beat>,
     /// What workers say was under way when they ended.
     suspects: BTreeMap<NodeId, Vec<Suspect>>,
@@ -101,6 +110,9 @@ impl Rig {
             driver: Driver::new(config, leadership, Generation(0), now.monotonic),
             now,
             members: Vec::new(),
+            nodes: vec![NodeId(11), NodeId(12)],
+            leaving: Vec::new(),
+            mail: false,
             heard: BTreeMap::new(),
             suspects: BTreeMap::new(),
             addresses: Vec::new(),
@@ -146,7 +158,7 @@ impl Rig {
     fn beats(&mut self, beats: usize) {
         for _ in 0..beats {
             self.now.monotonic = self.now.monotonic.after(Duration::from_millis(10));
-            for node in [NodeId(11), NodeId(12)] {
+            for node in self.nodes.clone() {
                 let heard = self.heard.get(&node).map_or(0, |beat| beat.number);
                 let generation = self.members.iter().find(|member| member.node == node).map(|_| self.generation);
                 let suspects = self.suspects.get(&node).cloned().unwrap_or_default();
@@ -156,7 +168,7 @@ impl Rig {
                     generation: generation.unwrap_or_default(),
                     heard,
                     silent: Vec::new(),
-                    leaving: false,
+                    leaving: self.leaving.contains(&node),
                 };
                 self.envelope(node, Envelope::Hello { hello, address: format!("host:{node}"), suspects, copied: None });
             }
@@ -258,10 +270,16 @@ impl Rig {
     /// A worker takes a message; it has nothing to execute.
     fn work(&mut self, node: NodeId, message: Message) {
         let Some(at) = self.members.iter().position(|member| member.node == node) else { return };
-        let mut inputs = VecDeque::from([worker::Input::Message { from: Node::Coordinator, message }]);
+        self.feed(at, worker::Input::Message { from: Node::Coordinator, message });
+    }
+
+    fn feed(&mut self, at: usize, input: worker::Input<()>) {
+        let Some(node) = self.members.get(at).map(|member| member.node) else { return };
+        let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
             let mut actions = Vec::new();
-            self.members[at].machine.step(input, &mut actions);
+            let Some(member) = self.members.get_mut(at) else { return };
+            member.machine.step(input, &mut actions);
             for action in actions {
                 match action {
                     worker::Action::Send { to: Node::Coordinator, message } => {
@@ -276,8 +294,11 @@ impl Rig {
                         inputs.push_back(worker::Input::HandOver);
                     }
                     worker::Action::Changes { last: true, .. } | worker::Action::Finished(_) => {}
-                    // What workers tell each other is on its way for ever.
-                    worker::Action::Send { to: Node::Worker(_), .. } => {}
+                    worker::Action::Send { to: Node::Worker(to), message } if self.mail => {
+                        let from = Node::Worker(styx_protocol::ids::WorkerId(at as u16));
+                        self.feed(usize::from(to.0), worker::Input::Message { from, message });
+                    }
+                    worker::Action::Send { to: Node::Worker(_), .. } | worker::Action::Discard(_) => {}
                     other => panic!("{other:?}"),
                 }
             }
@@ -666,6 +687,7 @@ fn found(epoch: u64) -> SnapshotFound {
         time: Timestamp(1),
         highest: Default::default(),
         catalog: Catalog::default().image(),
+        seating: None,
     };
     SnapshotFound { sequence: epoch, log_position: LogPosition(1), header, carried: Vec::new() }
 }
@@ -769,7 +791,8 @@ fn a_migration_is_told_of_paused_cancelled_and_ended_by_its_generation() {
     assert_eq!(shown(&rig), None);
 
     let planned_on = Some((generation, PlacementVersion::FIRST));
-    let options = MigrationOptions { ticket: 5, planned_on, rate: Some(100), wait: false };
+    let options =
+        MigrationOptions { ticket: 5, planned_on, rate: Some(100), wait: false, ..MigrationOptions::default() };
     rig.step(Event::Migrate { goal: goal(), options, waiter: Some("first") });
     assert_eq!(rig.deployed(), ["first"], "it has begun");
     let begun = shown(&rig).unwrap();

@@ -24,7 +24,10 @@ pub(super) struct Workers {
 impl Workers {
     /// Nobody yet. `generation` is the highest one that was ever made durable.
     pub(super) fn new(config: &CoordinatorConfig, generation: Generation, now: Instant) -> Self {
-        let membership = Membership::new(config.build.clone(), config.patience, generation, config.workers, clock(now));
+        // Who comes late gets its partitions by a migration: those that were there are waited for.
+        let seated = config.seating.as_ref().map_or(0, |seating| seating.seats.len());
+        let expected = config.workers.max(seated);
+        let membership = Membership::new(config.build.clone(), config.patience, generation, expected, clock(now));
         Workers { membership, addresses: BTreeMap::new(), cut_off: BTreeMap::new() }
     }
 

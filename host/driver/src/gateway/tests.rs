@@ -321,6 +321,7 @@ fn admin_queries_are_asked_of_all_and_their_answers_merged() {
         bytes: 9,
         calls: 3,
         fuel: 4,
+        busy_us: 5,
     };
     let workers = rig.read(AdminQuery::Workers);
     let sent = rig.pass();

@@ -319,6 +319,7 @@ impl<W, R, S> SingleDriver<W, R, S> {
             epoch,
             waiting: self.machine.backlog(),
             remembered: self.machine.remembered(),
+            busy_us: 0,
         };
         (epoch, view.answer(query))
     }

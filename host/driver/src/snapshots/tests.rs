@@ -22,6 +22,7 @@ fn header(epoch: u64) -> Box<SnapshotHeader> {
         time: Timestamp(1),
         highest: Tid(9),
         catalog: Catalog::default().image(),
+        seating: None,
     })
 }
 

@@ -85,6 +85,8 @@ pub struct WorkerStatus {
     pub calls: u64,
     /// Fuel used, likewise.
     pub fuel: u64,
+    /// Microseconds in which it executed something, since its generation began.
+    pub busy_us: u64,
 }
 
 /// What a partition holds, and has been asked to do.

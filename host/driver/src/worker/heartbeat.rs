@@ -22,7 +22,7 @@ pub(super) const HURRY: Duration = Duration::from_millis(5);
 pub(super) const SILENT: Duration = Duration::from_millis(1500);
 
 /// How long a worker that is to end waits to be released.
-pub(super) const LEAVE_MAX: Duration = Duration::from_secs(15);
+pub(super) const LEAVE_MAX: Duration = Duration::from_secs(30);
 
 /// How long the last answers may travel.
 pub(super) const LINGER: Duration = Duration::from_millis(100);

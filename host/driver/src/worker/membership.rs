@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use styx_planted::{Bug, planted};
 use styx_protocol::catalog::{Catalog, Digest};
@@ -61,6 +62,8 @@ pub(super) struct Membership<L, R> {
     /// The last round began then.
     began: Instant,
     copying: Copying,
+    /// How long it has executed something so far, and since when it does now.
+    busy: (Duration, Option<Instant>),
     /// The version of the catalog that this process's endpoints were shown.
     published: u64,
     /// A message that could not be applied, until the driver knows.
@@ -109,6 +112,7 @@ impl<L, R> Membership<L, R> {
             part: None,
             began: now,
             copying: Copying::new(now),
+            busy: (Duration::ZERO, None),
             published: 0,
             fault: None,
             actions: Vec::new(),
@@ -340,6 +344,7 @@ impl<L, R> Membership<L, R> {
             epoch,
             waiting: machine.backlog(),
             remembered: machine.remembered(),
+            busy_us: self.busy.0.as_micros() as u64,
         };
         let response = view.answer(&query);
         effects.extend(self.answers.read(now, epoch, reader, response));
@@ -401,6 +406,11 @@ impl<L, R> Membership<L, R> {
 
     /// Steps the machine, and says what it wants done.
     pub(super) fn step(&mut self, now: Instant, input: Input<Asker<L>>, effects: &mut Vec<WorkerEffect<L, R>>) {
+        if matches!(input, Input::Executed(_) | Input::FellBack(_))
+            && let Some(since) = self.busy.1.take()
+        {
+            self.busy.0 += now.since(since);
+        }
         let mut actions = std::mem::take(&mut self.actions);
         self.machine.step(input, &mut actions);
         for action in actions.drain(..) {
@@ -438,9 +448,15 @@ impl<L, R> Membership<L, R> {
                     message => effects.push(WorkerEffect::Send { to, message }),
                 }
             }
-            Action::Execute(batch) => effects.push(WorkerEffect::Execute(batch)),
+            Action::Execute(batch) => {
+                self.busy.1 = Some(now);
+                effects.push(WorkerEffect::Execute(batch));
+            }
             Action::RunTasks(tasks) => effects.push(WorkerEffect::RunTasks(tasks)),
-            Action::FallBack(batch) => effects.push(WorkerEffect::FallBack(batch)),
+            Action::FallBack(batch) => {
+                self.busy.1 = Some(now);
+                effects.push(WorkerEffect::FallBack(batch));
+            }
             Action::StartLong(task) => effects.push(WorkerEffect::StartLong(self.invite.generation, task)),
             Action::LongRead { run, answer } => {
                 effects.push(WorkerEffect::AnswerLong(self.invite.generation, run, answer));

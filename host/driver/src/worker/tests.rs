@@ -533,6 +533,7 @@ fn who_has_restored_a_snapshot_joins_once_its_components_are_compiled() {
         time: Timestamp(1),
         highest: Default::default(),
         catalog: catalog.image(),
+        seating: None,
     };
     let state = RestoredState { frame, partitions: vec![], carried: vec![], replies: vec![] };
 

@@ -7,6 +7,7 @@ pub mod history;
 pub mod lines;
 pub mod looks;
 pub mod manifests;
+pub mod placements;
 pub mod records;
 pub mod snapshot;
 pub mod state;

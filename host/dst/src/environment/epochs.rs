@@ -100,6 +100,7 @@ impl Environment {
             format!("generation {} is of {members:?}, from epoch {from}", invite.generation)
         });
         self.figures.restores += u64::from(from > Epoch(0));
+        self.placements.begins(life, &members, &invite.placement, self.durable)?;
         let placement = Arc::new(invite.placement.clone());
         self.checker.placed(placement.clone(), from);
         let summaries = members.iter().map(|_| VecDeque::new()).collect();
@@ -129,6 +130,7 @@ impl Environment {
     fn moves(&mut self, life: Life, record: &EpochRecord, control: &Control) {
         let Control::Place(placement) = control else { return };
         let Some(view) = self.generations.get_mut(&record.generation) else { return };
+        self.placements.logged(placement, record.epoch);
         if placement.version() == PlacementVersion::FIRST || view.placement.version() == placement.version() {
             return;
         }

@@ -22,6 +22,7 @@ use crate::check::checker::Checker;
 use crate::check::generations::Generations;
 use crate::check::history::History;
 use crate::check::manifests::Manifests;
+use crate::check::placements::Placements;
 use crate::check::records::Replied;
 use crate::check::wishes::Wishes;
 use crate::check::{Checked, Failure};
@@ -89,6 +90,8 @@ pub struct Environment {
     pub durable: Epoch,
     /// Generations, and what called for them.
     pub causes: Generations,
+    /// Who had which partition.
+    pub placements: Placements,
     /// The epoch of the round under way, by who leads.
     rounds: BTreeMap<Life, Option<Epoch>>,
     /// When a process cut its first epoch, and the log time of that.
@@ -157,6 +160,7 @@ impl Environment {
             unheard: BTreeMap::new(),
             durable: Epoch(0),
             causes: Generations::default(),
+            placements: Placements::default(),
             rounds: BTreeMap::new(),
             cut_at: BTreeMap::new(),
             round_ended: None,

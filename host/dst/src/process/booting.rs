@@ -7,6 +7,7 @@ use std::sync::Arc;
 use styx_durability::log::{replay, survey};
 use styx_durability::recovery::{Found, RecoveryPoint, SnapshotSource};
 use styx_protocol::ids::{Epoch, Generation, LogPosition, Timestamp};
+use styx_protocol::placement::Seating;
 use styx_protocol::record::{EpochRecord, Genesis};
 use styx_protocol::snapshot::RestoredState;
 use styx_storage::log::shared::SharedLog;
@@ -35,6 +36,8 @@ pub struct Booted {
     pub end: LogPosition,
     /// The highest generation that there was.
     pub generation: Generation,
+    /// Who had which partition last.
+    pub seating: Option<Seating>,
 }
 
 /// All of it, and the epochs in the log for who checks them.
@@ -154,7 +157,8 @@ fn boot(
         records.push(record);
         Ok(true)
     })?;
+    let seating = known.seating.or_else(|| point.seating().cloned());
     let RecoveryPoint { genesis, store, found } = point;
     let end = LogPosition(log.next());
-    Ok((Booted { log, genesis, store, found: found.map(Box::new), restored, end, generation }, records))
+    Ok((Booted { log, genesis, store, found: found.map(Box::new), restored, end, generation, seating }, records))
 }

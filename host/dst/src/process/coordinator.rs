@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use styx_driver::admission::LogCondition;
 use styx_driver::client::ClientMessage;
-use styx_driver::coordinator::{CoordinatorConfig, CoordinatorDriver, Effect, Event, SnapshotSettings};
+use styx_driver::coordinator::{
+    CoordinatorConfig, CoordinatorDriver, Effect, Event, Goal, MigrationOptions, SnapshotSettings,
+};
 use styx_driver::leadership::Leadership;
 use styx_driver::snapshots::SnapshotConfig;
 use styx_driver::time::Instant;
@@ -48,7 +50,7 @@ pub struct Coordinator {
 impl Coordinator {
     /// A coordinator that has opened its log.
     pub fn new(booted: Booted, lease: Option<LeaseThread>, around: &mut Around<'_>) -> Self {
-        let Booted { log, genesis, store, generation, .. } = booted;
+        let Booted { log, genesis, store, generation, seating, .. } = booted;
         let plan = &around.environment.plan;
         let config = CoordinatorConfig {
             genesis,
@@ -67,6 +69,8 @@ impl Coordinator {
             epoch_max_wait: plan.epoch_max_wait,
             quarantine_after: 0,
             migration_rate: None,
+            seating,
+            shares: true,
             timing: plan.cluster.timing,
         };
         let leadership = lease.as_ref().and_then(LeaseThread::leadership).unwrap_or(Leadership::Forever);
@@ -288,6 +292,13 @@ impl Coordinator {
             }
             Effect::SnapshotTaken(_) => {}
             Effect::Sequence(_) => unreachable!("nobody is suspected here"),
+            Effect::ShareOut { nodes, planned_on } => {
+                let sharers: Vec<usize> = nodes.iter().map(|node| node.0 as usize - 1).collect();
+                around.environment.placements.shares(&sharers)?;
+                // Nobody has measured anything: by number.
+                let options = MigrationOptions { planned_on: Some(planned_on), ..MigrationOptions::default() };
+                self.step(Event::Migrate { goal: Goal::Only(nodes), options, waiter: None }, around)?;
+            }
             Effect::ShowMigrations(_) => {}
             Effect::PublishCatalog(catalog) => around.environment.learn(&catalog),
 

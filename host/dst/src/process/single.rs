@@ -72,7 +72,7 @@ impl Single {
     /// # Errors
     /// What was restored is not what was there.
     pub fn new(booted: Booted, around: &mut Around<'_>) -> Checked<Self> {
-        let Booted { log, genesis, store, found, restored, end, generation } = booted;
+        let Booted { log, genesis, store, found, restored, end, generation, .. } = booted;
         let plan = around.environment.plan.clone();
         let machine = Config { layout: genesis.layout, record_bytes_max: log.record_bytes_max(), ..plan.config };
         let config = SingleConfig { machine, epoch_max_wait: plan.epoch_max_wait };

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use styx_protocol::catalog::{Control, Digest};
 use styx_protocol::ids::{Generation, LogPosition};
+use styx_protocol::placement::Seating;
 use styx_protocol::record::{Record, RecordAssembler};
 use styx_storage::log::{Log, LogError};
 
@@ -15,6 +16,8 @@ pub struct Survey {
     pub generation: Generation,
     /// Components of deployments, of which no snapshot needs to know yet.
     pub components: BTreeSet<Digest>,
+    /// Who had which partition last, if the log says so.
+    pub seating: Option<Seating>,
 }
 
 /// Looks through the log from a position on.
@@ -25,8 +28,18 @@ pub fn survey(log: &mut dyn Log, from: LogPosition) -> Result<Survey, LogError> 
             Some(Record::Epoch(record)) => {
                 survey.generation = survey.generation.max(record.generation);
                 for control in &record.controls {
-                    if let Control::Deploy(deployment) = control {
-                        survey.components.extend(deployment.components.iter().map(|component| component.digest));
+                    match control {
+                        Control::Deploy(deployment) => {
+                            survey.components.extend(deployment.components.iter().map(|component| component.digest));
+                        }
+                        Control::Place(placement) => {
+                            let seats = record.controls.iter().find_map(|beside| match beside {
+                                Control::Seat(seats) => Some(seats.clone()),
+                                _ => None,
+                            });
+                            survey.seating = seats.map(|seats| Seating { seats, owners: placement.owners().to_vec() });
+                        }
+                        _ => {}
                     }
                 }
             }

@@ -13,6 +13,7 @@ use anyhow::{Context, ensure};
 use styx_driver::single::SnapshotStart;
 use styx_driver::snapshots::SnapshotConfig;
 use styx_protocol::ids::{Epoch, Generation, LogPosition, Timestamp};
+use styx_protocol::placement::Seating;
 use styx_protocol::record::Genesis;
 use styx_storage::log::Log;
 use styx_storage::snapshot::{Runtime, SnapshotStore, StoreLocation};
@@ -114,6 +115,11 @@ impl RecoveryPoint {
         };
         check_partitions(partitions, &genesis)?;
         Ok(RecoveryPoint { genesis, store: Some(store), found })
+    }
+
+    /// Who had which partition when the snapshot to begin with was taken, if it was a cluster's.
+    pub fn seating(&self) -> Option<&Seating> {
+        self.found.as_ref().and_then(|found| found.metadata.header.seating.as_ref())
     }
 
     /// The generation of the snapshot to begin with; 0 without one.

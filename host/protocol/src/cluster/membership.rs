@@ -11,7 +11,7 @@
 //! has heard of this coordinator, and that must be recent. Nothing here reads a clock or knows a
 //! network: the driver carries hellos, beats and invitations, over channels that may lose them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use styx_planted::{Bug, planted};
@@ -91,6 +91,10 @@ pub enum Input<P> {
     },
     /// The driver knows that a worker is lost: its connection is given up, or it was expelled.
     Lost(P),
+    /// A worker is not to become a member yet, or may from now on: it gets ready. Without anybody else it has to.
+    Hold(P, bool),
+    /// The members are to begin anew, though nothing has changed: after a rest, as when somebody joins.
+    Restart,
     /// [`Action::Persist`] is done.
     Persisted(Generation),
     /// In this generation the log is replayed: newcomers may come.
@@ -140,6 +144,10 @@ pub struct Membership<P> {
     generation: Generation,
     phase: Phase<P>,
     peers: BTreeMap<P, Peer>,
+    /// Workers that are not to become members yet.
+    held: BTreeSet<P>,
+    /// The next generation is to begin, whether or not anything has changed.
+    restart: bool,
     /// So many members the last generation had, or the first one shall have.
     expected: usize,
 }
@@ -174,9 +182,18 @@ struct Peer {
 
 impl<P: Ord + Clone> Membership<P> {
     /// A coordinator that knows nobody. `generation` is the highest one that was ever made durable;
-    /// the first membership is awaited to have `expected` workers.
+    /// the first membership is awaited to have `expected` workers, for as long as newcomers must settle.
     pub fn new(build: Build, patience: Patience, generation: Generation, expected: usize, now_us: u64) -> Self {
-        Membership { build, patience, generation, phase: Phase::Gathering(now_us), peers: BTreeMap::new(), expected }
+        Membership {
+            build,
+            patience,
+            generation,
+            phase: Phase::Gathering(now_us),
+            peers: BTreeMap::new(),
+            held: BTreeSet::new(),
+            restart: false,
+            expected,
+        }
     }
 
     /// The highest generation that is durable.
@@ -197,6 +214,9 @@ impl<P: Ord + Clone> Membership<P> {
         match input {
             Input::Hello { from, hello } => self.hello(now_us, from, hello, actions),
             Input::Lost(place) => drop(self.peers.remove(&place)),
+            Input::Hold(place, true) => drop(self.held.insert(place)),
+            Input::Hold(place, false) => drop(self.held.remove(&place)),
+            Input::Restart => self.restart = matches!(self.phase, Phase::Running { .. }),
             Input::Persisted(generation) => self.persisted(generation, actions),
             Input::Live(generation) => {
                 if let Phase::Running { live, .. } = &mut self.phase
@@ -276,6 +296,7 @@ impl<P: Ord + Clone> Membership<P> {
     fn begin(&mut self, generation: Generation, members: Vec<Seated<P>>, actions: &mut Vec<Action<P>>) {
         self.generation = generation;
         self.expected = members.len();
+        self.restart = false;
         actions.push(Action::Begin { generation, members: members.clone() });
         self.phase = Phase::Running { members, live: false, draining: None };
     }
@@ -294,7 +315,10 @@ impl<P: Ord + Clone> Membership<P> {
             Phase::Persisting(_) => false,
             Phase::Gathering(since) => {
                 let complete = able.len() >= self.expected;
-                !able.is_empty() && (complete || now.saturating_sub(*since) >= self.patience.settle_us)
+                // The others have as long as the first one, whoever waits for how long.
+                let first = able.iter().map(|able| self.peers[&able.place].since).min().unwrap_or_default();
+                let since = first.max(*since);
+                !able.is_empty() && (complete || now.saturating_sub(since) >= self.patience.settle_us)
             }
             Phase::Running { members, live, draining } => {
                 let there = |member: &Seated<P>| {
@@ -311,7 +335,7 @@ impl<P: Ord + Clone> Membership<P> {
                 match *draining {
                     _ if !all_there => true,
                     Some(until) => now >= until,
-                    None if *live && (newcomers || leavers) => {
+                    None if *live && (newcomers || leavers || self.restart) => {
                         actions.push(Action::Drain(self.generation));
                         rest = true;
                         false
@@ -343,6 +367,9 @@ impl<P: Ord + Clone> Membership<P> {
         let members = self.members();
         let place_of = |place: &P| members.iter().position(|member| member.place == *place).unwrap_or(usize::MAX);
         let mut able: Vec<_> = self.peers.iter().filter(|(_, peer)| self.reaches(peer, now) && !peer.leaving).collect();
+        if able.iter().any(|(place, _)| !self.held.contains(*place)) {
+            able.retain(|(place, _)| !self.held.contains(*place));
+        }
         able.sort_by_key(|(place, peer)| (place_of(place), peer.since));
         let seated = |(place, peer): (&P, &Peer)| Seated { place: place.clone(), life: peer.life };
         able.into_iter().map(seated).collect()

@@ -5,7 +5,7 @@
 //! epoch says so ([`Control::Place`](crate::sequence::catalog::Control::Place)). Who routes by a
 //! placement says by which version of it, and is told when that is no longer the newest.
 
-use crate::ids::{PartitionId, PlacementVersion, WorkerId};
+use crate::ids::{NodeId, PartitionId, PlacementVersion, WorkerId};
 
 /// Owner of every partition, from some epoch of a generation on.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
@@ -89,6 +89,48 @@ impl Placement {
     }
 }
 
+/// A worker of a generation, by what outlives that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Seat {
+    pub node: NodeId,
+    /// Its partitions were given to others, and it is to stay without any until it is given some.
+    pub emptied: bool,
+}
+
+/// Who had which partition, as log and snapshot remember it for the generations that follow.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Seating {
+    /// By [`WorkerId`].
+    pub seats: Vec<Seat>,
+    /// By partition.
+    pub owners: Vec<WorkerId>,
+}
+
+impl Seating {
+    /// The node that had a partition.
+    pub fn node(&self, partition: PartitionId) -> Option<NodeId> {
+        let owner = self.owners.get(usize::from(partition.0))?;
+        self.seats.get(usize::from(owner.0)).map(|seat| seat.node)
+    }
+
+    /// The seats when partitions go from these owners to others: whoever gives the last away is emptied, whoever is given
+    /// one is not.
+    #[must_use]
+    pub fn seats_after(seats: &[Seat], before: &[WorkerId], after: &[WorkerId]) -> Vec<Seat> {
+        if seats.is_empty() {
+            return Vec::new();
+        }
+        let has = |owners: &[WorkerId]| {
+            let mut has = vec![false; seats.len()];
+            owners.iter().for_each(|owner| has[usize::from(owner.0)] = true);
+            has
+        };
+        let (had, has) = (has(before), has(after));
+        let seat = |(at, seat): (usize, &Seat)| Seat { emptied: !has[at] && (had[at] || seat.emptied), ..*seat };
+        seats.iter().enumerate().map(seat).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,5 +147,21 @@ mod tests {
         assert!(!said(&[0, 1], 2).is_sound(3, 2), "a partition is missing");
         assert!(!said(&[0, 1, 0], 2).is_sound(3, 3), "other members");
         assert!(!said(&[], 2).is_sound(0, 2), "no partitions");
+    }
+
+    #[test]
+    fn whoever_gives_its_last_partition_away_is_emptied_and_a_newcomer_is_not() {
+        let seat = |node, emptied| Seat { node: NodeId(node), emptied };
+        let owners = |of: &[u16]| of.iter().map(|owner| WorkerId(*owner)).collect::<Vec<_>>();
+        let seats = [seat(7, false), seat(3, false), seat(9, false)];
+        let emptied = Seating::seats_after(&seats, &owners(&[0, 1, 0]), &owners(&[0, 0, 0]));
+        assert_eq!(emptied, [seat(7, false), seat(3, true), seat(9, false)]);
+        let still = Seating::seats_after(&emptied, &owners(&[0, 0, 0]), &owners(&[0, 2, 0]));
+        assert_eq!(still, [seat(7, false), seat(3, true), seat(9, false)]);
+        let again = Seating::seats_after(&still, &owners(&[0, 2, 0]), &owners(&[1, 2, 0]));
+        assert_eq!(again, seats);
+        let seating = Seating { seats: again, owners: owners(&[1, 2, 0]) };
+        assert_eq!(seating.node(PartitionId(1)), Some(NodeId(9)));
+        assert_eq!(seating.node(PartitionId(3)), None);
     }
 }

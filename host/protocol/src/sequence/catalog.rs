@@ -7,7 +7,7 @@ use rkyv::with::{Map, Unshare};
 use serde::{Deserialize, Serialize};
 
 use crate::abort::{Abort, Code};
-use crate::cluster::placement::Placement;
+use crate::cluster::placement::{Placement, Seat};
 use crate::ids::{OperatorId, Timestamp};
 use crate::sequence::quarantine::{Quarantine, Quarantined, Subject};
 use crate::sequence::system::{self, RESERVED_PREFIXES, SystemOperator, is_reserved};
@@ -220,6 +220,8 @@ pub enum Control {
     Quarantine(Quarantined),
     /// Has it executed again.
     Release(Subject),
+    /// Beside a placement in a record: who its workers are, for the generations that follow. It changes nothing.
+    Seat(Vec<Seat>),
 }
 
 /// Which version of an app is to be live.
@@ -370,7 +372,12 @@ struct OperatorImage {
 impl Control {
     /// Whether it changes the catalog, and so what queries may come to; a placement does not.
     pub fn is_deployment(&self) -> bool {
-        !matches!(self, Control::Place(_))
+        !self.is_placement()
+    }
+
+    /// Whether it says where partitions are, and nothing that a replay under other members goes by.
+    pub fn is_placement(&self) -> bool {
+        matches!(self, Control::Place(_) | Control::Seat(_))
     }
 
     /// Whether something may be executed afterwards that was in quarantine.
@@ -565,7 +572,12 @@ impl Catalog {
             Control::Release(subject) if self.quarantine.get(subject).is_none() => {
                 Err(Abort::new(Code::BadArguments, format!("{subject} is not in quarantine")))
             }
-            Control::Issue(_) | Control::Revoke(_) | Control::Place(_) | Control::Quarantine(_) | Control::Release(_) => Ok(()),
+            Control::Issue(_)
+            | Control::Revoke(_)
+            | Control::Place(_)
+            | Control::Seat(_)
+            | Control::Quarantine(_)
+            | Control::Release(_) => Ok(()),
         }
     }
 
@@ -573,7 +585,7 @@ impl Catalog {
     /// Returns the operators whose state goes with a removed app.
     pub fn apply(&mut self, control: &Control) -> Vec<OperatorId> {
         // A placement is no deployment: it is the machines' to apply.
-        if matches!(control, Control::Place(_)) || self.check(control).is_err() {
+        if control.is_placement() || self.check(control).is_err() {
             return Vec::new();
         }
         self.version += 1;
@@ -631,7 +643,7 @@ impl Catalog {
                 self.quarantine.release(subject);
                 Vec::new()
             }
-            Control::Place(_) => Vec::new(),
+            Control::Place(_) | Control::Seat(_) => Vec::new(),
         };
         if cfg!(debug_assertions) {
             self.check_consistent();

@@ -16,6 +16,7 @@ use styx_protocol::token::Scope;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use utoipa::ToSchema;
 
+use super::autoscaler::DecisionView;
 use super::migrations::MigrationView;
 use super::queries::Queries;
 use crate::auth::Visitor;
@@ -99,6 +100,8 @@ struct Watch {
     seen: Option<Totals>,
     told: Option<Status>,
     migrations: Arc<Migrations>,
+    /// The decision of the autoscaler that was told last.
+    decided: Option<DecisionView>,
     status: Status,
     ticks: u32,
 }
@@ -123,6 +126,12 @@ impl Watch {
                 let event = Event::default().event("migration").json_data(MigrationView::from(newest));
                 return Some(event.expect("a migration can be written as JSON"));
             }
+        }
+        let decided = stats.autoscaling.known().decisions.back().map(DecisionView::from);
+        if decided != self.decided {
+            self.decided = decided;
+            let event = Event::default().event("autoscaler").json_data(&self.decided);
+            return Some(event.expect("a decision can be written as JSON"));
         }
         let now = Totals::of(stats);
         if self.seen == Some(now) {
@@ -149,7 +158,8 @@ impl Watch {
 /// comes at once, with the totals so far; or with what came since the event that `Last-Event-ID` names, if this process
 /// has sent it. `status`: who is there and how much has changed, once at the beginning and whenever it is another: what is shown of
 /// it is to be read again. `migration`: a migration that begins, goes on or ends, as `/v1/migrations` has it; four in a second
-/// at most while it goes on.
+/// at most while it goes on. `autoscaler`: a decision that there should be another number of workers, and what has become of
+/// its command, as `/v1/autoscaler` has it.
 #[utoipa::path(get, path = "/v1/events", responses((status = 200, body = WatchEvent, content_type = "text/event-stream")))]
 pub async fn events(
     State(queries): State<Queries>,
@@ -162,6 +172,7 @@ pub async fn events(
         seen: last,
         told: None,
         migrations: queries.handle.stats().migrations(),
+        decided: queries.handle.stats().autoscaling.known().decisions.back().map(DecisionView::from),
         status: Status::default(),
         ticks: 0,
         queries: queries.clone(),
@@ -189,6 +200,7 @@ pub enum WatchEvent {
     Epochs(EpochEvent),
     Status(Status),
     Migration(MigrationView),
+    Autoscaler(DecisionView),
 }
 
 /// Data of the event `epochs`.

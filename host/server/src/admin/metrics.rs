@@ -100,6 +100,18 @@ impl Collector for Everything {
         times(&mut encoder, "styx_phase", help, "phase", &stats.phases.all())?;
         let help = "Time that the coordinator waited for its workers, by the stages of a round";
         times(&mut encoder, "styx_round", help, "stage", &stats.rounds.all())?;
+        let scaling = stats.autoscaling.known();
+        if let Some(last) = scaling.last.as_ref().filter(|_| scaling.bounds.is_some()) {
+            let decision = &last.decision;
+            let mean = decision.busy.iter().sum::<u32>() as f64 / decision.busy.len().max(1) as f64 / 100.0;
+            for (name, help, value) in [
+                ("styx_workers", "Workers, as the autoscaler saw them last", f64::from(decision.workers)),
+                ("styx_workers_wanted", "Workers that there should be", f64::from(decision.wanted)),
+                ("styx_workers_busy", "Part of the time that workers execute, on average", mean),
+            ] {
+                gauge(&mut encoder, name, help, None, value)?;
+            }
+        }
         let (admission, condition) = (self.0.handle.admission(), self.0.handle.admission().condition());
         let bytes = Some(&Unit::Bytes);
         for (name, help, unit, value) in [

@@ -7,6 +7,7 @@
 
 mod apps;
 mod audit;
+mod autoscaler;
 mod cluster;
 mod console;
 mod deploy;
@@ -142,6 +143,7 @@ fn endpoints() -> OpenApiRouter<Admin> {
         .routes(routes!(migrations::get, migrations::cancel_one))
         .routes(routes!(migrations::pause))
         .routes(routes!(migrations::resume))
+        .routes(routes!(autoscaler::get))
         .routes(routes!(tokens::list, tokens::issue))
         .routes(routes!(tokens::revoke))
         .routes(routes!(audit::audit))

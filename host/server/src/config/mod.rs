@@ -32,8 +32,8 @@ use crate::http::{Hosts, HttpOptions, Memory, Origins, TlsFiles};
 use environment::variable;
 use layers::Layers;
 use values::{
-    address, at_most, bytes, comma_separated, count, determinism, determinism_text, kafka_options, lease_term,
-    some_time,
+    address, at_most, bounds, bytes, comma_separated, count, determinism, determinism_text, kafka_options, lease_term,
+    shown_bounds, some_time,
 };
 
 pub use layers::{Flags, refused_value};
@@ -239,6 +239,28 @@ pub struct ServerConfig {
     #[arg(help_heading = roles::COORDINATOR, long, value_name = "SIZE", value_parser = bytes, default_value = "0")]
     pub migration_rate: u64,
 
+    /// Whether a worker that joins gets its share of the partitions by itself; otherwise it has none until a migration
+    /// gives it some
+    #[arg(help_heading = roles::COORDINATOR, long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    pub join_shares: bool,
+
+    /// Propose how many workers there should be, within these bounds: look at how busy they are, at intervals
+    #[arg(help_heading = roles::COORDINATOR, long, value_name = "MIN..MAX", value_parser = bounds)]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "shown_bounds")]
+    pub autoscale: Option<(u32, u32)>,
+    /// A program that starts or stops workers, as it is told: out|in, the number there are, the number there should be,
+    /// addresses of those to be stopped
+    #[arg(help_heading = roles::COORDINATOR, long, value_name = "PROGRAM")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub autoscale_command: Option<PathBuf>,
+    /// Time between two looks at the workers
+    #[arg(help_heading = roles::COORDINATOR, long, value_name = "TIME", value_parser = some_time, default_value = "5s")]
+    #[serde(serialize_with = "humantime_serde::serialize")]
+    pub autoscale_interval: Duration,
+    /// How busy workers are to be, of a hundred
+    #[arg(help_heading = roles::COORDINATOR, long, value_name = "PERCENT", value_parser = value_parser!(u32).range(10..=90), default_value = "60")]
+    pub autoscale_target: u32,
+
     /// Threads that execute transactions [default: all cores]
     #[arg(help_heading = roles::EXECUTION, long, value_name = "N", value_parser = count::<64>, default_value_t = cores(), hide_default_value = true)]
     pub threads: usize,
@@ -382,6 +404,13 @@ impl ServerConfig {
         };
         Settings::read(&config.kafka_option).map_err(|problem| invalid(problem.to_string()))?;
         config.can_be_joined()?;
+        if config.autoscale_command.is_some() && config.autoscale.is_none() {
+            return Err(ServerError::usage(
+                "CONFIG_INVALID",
+                "a command that starts and stops workers is never called without bounds of their number",
+                "give --autoscale MIN..MAX too",
+            ));
+        }
         if config.tls_cert.is_some() != config.tls_key.is_some() {
             return Err(ServerError::usage(
                 "CONFIG_INVALID",

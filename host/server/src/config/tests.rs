@@ -160,7 +160,7 @@ fn every_setting_says_what_it_is_for_and_which_roles_take_it() {
             assert!(<Role as clap::ValueEnum>::from_str(role, false).is_ok(), "{key}: {heading}");
         }
     }
-    assert_eq!(ServerConfig::keys().len(), 62);
+    assert_eq!(ServerConfig::keys().len(), 67);
 }
 
 #[test]
@@ -177,6 +177,8 @@ fn every_setting_is_read_as_it_is_written() {
             (None, "SIZE") => "1MiB".into(),
             (None, "ADDR" | "HOST:PORT,…") => "127.0.0.1:80".into(),
             (None, "KIND") => "memory".into(),
+            (None, "MIN..MAX") => "1..4".into(),
+            (None, "PERCENT") => "50".into(),
             (None, "KEY=VALUE") => "client.rack=r".into(),
             (None, _) => "x".into(),
         };
@@ -191,6 +193,8 @@ fn values_that_do_not_fit_are_refused() {
     for (toml, says) in [
         ("[server]\nthreads = 0", "styx.toml: threads must be at least 1"),
         ("[server]\npartitions = 0", "partitions cannot be \"0\""),
+        ("[server]\nautoscale = \"4..1\"", "autoscale cannot be \"4..1\": write the fewest and the most workers"),
+        ("[server]\nautoscale = \"0..2\"", "autoscale cannot be \"0..2\""),
         ("[server]\nthreads = 65", "styx.toml: threads must be at most 64"),
         ("[server]\nthreads = \"many\"", "styx.toml: threads cannot be \"many\": invalid digit"),
         ("[server]\nthreads = { many = 1 }", "styx.toml: threads is no value"),

@@ -118,6 +118,23 @@ pub(super) fn some_time(text: &str) -> Result<Duration, String> {
 const LEASE_TERM_MIN: Duration = Duration::from_secs(1);
 const LEASE_TERM_MAX: Duration = Duration::from_secs(60);
 
+/// Bounds of a number of workers, as `MIN..MAX`.
+pub(super) fn bounds(text: &str) -> Result<(u32, u32), String> {
+    let read = || {
+        let (min, max) = text.split_once("..")?;
+        Some((min.parse().ok()?, max.parse().ok()?))
+    };
+    let said = read().filter(|(min, max)| (1..=*max).contains(min));
+    said.ok_or_else(|| "write the fewest and the most workers as MIN..MAX, such as 1..4".to_owned())
+}
+
+pub(super) fn shown_bounds<S: Serializer>(bounds: &Option<(u32, u32)>, serializer: S) -> Result<S::Ok, S::Error> {
+    match bounds {
+        Some((min, max)) => serializer.collect_str(&format_args!("{min}..{max}")),
+        None => serializer.serialize_none(),
+    }
+}
+
 pub(super) fn lease_term(text: &str) -> Result<Duration, String> {
     let term = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     let fits = (LEASE_TERM_MIN..=LEASE_TERM_MAX).contains(&term);

@@ -2,7 +2,9 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
+use styx_driver::autoscale::AutoscaleConfig;
 use styx_engine::Engine;
 use styx_storage::snapshot::{ClusterMetadata, Leases};
 use tokio::runtime::Handle;
@@ -16,6 +18,7 @@ use super::parts::{
 };
 use crate::admin::{self, Admin, Deploys, StandbyProxy};
 use crate::admission::DiskWatch;
+use crate::autoscaling::AutoscaleOptions;
 use crate::cluster::coordinator::{CoordinatorNode, CoordinatorNodeOptions, Leadership, PATIENCE, Reception};
 use crate::components::ComponentStore;
 use crate::config::{ServerConfig, store_location};
@@ -163,6 +166,32 @@ fn options(
         admin: Some(admin.to_string()),
         quarantine_after: config.quarantine_after,
         migration_rate: (config.migration_rate > 0).then_some(config.migration_rate),
+        shares: config.join_shares,
+        autoscale: config.autoscale.map(|(min, max)| autoscale(config, min, max)),
         controls: quarantine::at_start(None, config.quarantine_after, &config.skip_tid),
     })
+}
+
+/// Nobody waits longer for a command that starts or stops workers.
+const AUTOSCALE_COMMAND_MAX: Duration = Duration::from_secs(60);
+
+fn autoscale(config: &ServerConfig, min: u32, max: u32) -> AutoscaleOptions {
+    let standard = AutoscaleConfig::default();
+    let (target, interval) = (config.autoscale_target, config.autoscale_interval);
+    // A quarter above what is aimed at; fewer must not come near that.
+    let (high, low) = ((target + target / 4).min(95), target - target / 6);
+    AutoscaleOptions {
+        policy: AutoscaleConfig {
+            min,
+            max,
+            target,
+            high,
+            low,
+            pause: 6 * interval.max(Duration::from_secs(1)),
+            ..standard
+        },
+        interval,
+        command: config.autoscale_command.clone(),
+        command_max: AUTOSCALE_COMMAND_MAX,
+    }
 }

@@ -52,6 +52,7 @@ impl Deployed {
                 Vec::new()
             }),
             Control::Place(_)
+            | Control::Seat(_)
             | Control::Issue(_)
             | Control::Revoke(_)
             | Control::Quarantine(_)

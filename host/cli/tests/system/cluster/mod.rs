@@ -1,5 +1,6 @@
 //! A cluster of real processes: it does what one process does, and goes on when parts of it are killed.
 
+mod elastic;
 mod endpoints;
 mod equal;
 mod kills;

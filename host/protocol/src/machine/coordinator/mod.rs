@@ -24,7 +24,7 @@ use self::round::{CurrentRound, Gathered, Logged, Outcome};
 use super::EpochSummary;
 use super::outbox::Outbox;
 use crate::abort::{Abort, Code};
-use crate::cluster::placement::Placement;
+use crate::cluster::placement::{Placement, Seat, Seating};
 use crate::ids::{Epoch, PlacementVersion, Round, SequencerCounter, Tid, Timestamp, WorkerId};
 use crate::sequence::budget::RecordBudget;
 use crate::sequence::catalog::{Catalog, Control};
@@ -44,6 +44,8 @@ pub struct Coordinator<W> {
     /// The placement that the generation began with; whether the log has been told.
     initial: Arc<Placement>,
     placed: bool,
+    /// Who the workers are, for the log: nobody, where there is no other generation.
+    seats: Vec<Seat>,
     catalog: Catalog,
     controls: VecDeque<(Control, W)>,
     /// Somebody has something to do.
@@ -76,6 +78,7 @@ impl<W> Coordinator<W> {
             initial: placement.clone(),
             announced: placement.version(),
             placed: false,
+            seats: Vec::new(),
             placement,
             catalog: Catalog::default(),
             controls: VecDeque::new(),
@@ -94,6 +97,20 @@ impl<W> Coordinator<W> {
             outbox: Outbox::default(),
             config,
         }
+    }
+
+    /// Has the log know who the workers are.
+    ///
+    /// # Panics
+    /// They are not as many as the placement has.
+    pub fn seat(&mut self, seats: Vec<Seat>) {
+        assert_eq!(seats.len(), self.workers(), "every worker has a seat");
+        self.seats = seats;
+    }
+
+    /// Who the workers are, and which of them were emptied.
+    pub fn seats(&self) -> &[Seat] {
+        &self.seats
     }
 
     /// Begins where a snapshot was taken, instead of with an empty log. `carried` are the
@@ -293,7 +310,7 @@ impl<W> Coordinator<W> {
             let message = format!("a change of {bytes} bytes does not fit into the log, which takes at most {most}");
             return Err(Abort::new(Code::TooLarge, message));
         }
-        if matches!(control, Control::Place(_)) {
+        if control.is_placement() {
             return Err(Abort::new(Code::BadArguments, "partitions change their owner by a migration"));
         }
         self.catalog.check(control)
@@ -337,7 +354,19 @@ impl<W> Coordinator<W> {
             time: self.time,
             highest: self.highest,
             catalog: self.catalog.image(),
+            seating: self.seating(),
         })));
+    }
+
+    fn seating(&self) -> Option<Seating> {
+        let seating = || Seating { seats: self.seats.clone(), owners: self.placement.owners().to_vec() };
+        (!self.seats.is_empty()).then(seating)
+    }
+
+    /// A placement as the log is told of it.
+    fn placing(&self, placement: &Placement) -> impl Iterator<Item = Control> + use<W> {
+        let seat = (!self.seats.is_empty()).then(|| Control::Seat(self.seats.clone()));
+        std::iter::once(Control::Place(placement.clone())).chain(seat)
     }
 
     fn begin(&mut self, now: Timestamp, actions: &mut Vec<Action<W>>) {
@@ -348,20 +377,20 @@ impl<W> Coordinator<W> {
         let workers = self.workers();
         let mut room = self.budget().room(workers, self.carried.len());
         if !self.placed {
-            room = room.saturating_sub(Control::Place((*self.initial).clone()).weight());
+            room = room.saturating_sub(self.placing(&self.initial).map(|control| control.weight()).sum());
         }
         let mut controls = Vec::new();
         if let Some(migration) = self.migration.as_mut().filter(|migration| migration.is_due()) {
             // Alone: what a deployment removes is removed on one side or the other.
+            self.seats = Seating::seats_after(&self.seats, self.placement.owners(), migration.next.owners());
             self.placement = Arc::new(migration.next.clone());
             actions.push(Action::Placed(self.placement.clone()));
             migration.place(epoch);
             if let Some(waiter) = migration.waiter.take() {
                 self.outbox.hold(epoch, Action::Controlled { waiter, result: Ok(()) });
             }
-            let control = Control::Place((*self.placement).clone());
-            room = room.saturating_sub(control.weight());
-            controls.push(control);
+            room = room.saturating_sub(self.placing(&self.placement).map(|control| control.weight()).sum());
+            controls.push(Control::Place((*self.placement).clone()));
         }
         let moves = !controls.is_empty();
         while !moves
@@ -420,7 +449,7 @@ impl<W> Coordinator<W> {
         }
         // Whatever placement the epoch was first run on: this generation has its own members.
         let controls: Vec<Control> =
-            record.controls.iter().filter(|control| !matches!(control, Control::Place(_))).cloned().collect();
+            record.controls.iter().filter(|control| !control.is_placement()).cloned().collect();
         for control in &controls {
             self.catalog.apply(control);
         }
@@ -579,10 +608,14 @@ impl<W> Coordinator<W> {
             sequences.iter_mut().for_each(|sequence| drop(sequence.requests.pop()));
         }
         let mut controls = round.take_controls();
+        let moves = controls.iter().any(Control::is_placement);
         if !std::mem::replace(&mut self.placed, true) {
             // All members know it from the beginning of the generation; the log is told with its first
             // epoch, so that a generation which does nothing writes nothing.
             controls.insert(0, Control::Place((*self.initial).clone()));
+        }
+        if !self.seats.is_empty() && (moves || controls.first().is_some_and(Control::is_placement)) {
+            controls.push(Control::Seat(self.seats.clone()));
         }
         let record = Arc::new(EpochRecord {
             epoch: round.epoch(),

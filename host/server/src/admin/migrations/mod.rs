@@ -11,7 +11,9 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use styx_driver::coordinator::{Goal, MigrationOptions, MigrationReport, Migrations, PLACEMENT_CHANGED, PaceChange};
+use styx_driver::coordinator::{
+    Goal, MigrationMode, MigrationOptions, MigrationReport, Migrations, PLACEMENT_CHANGED, PaceChange,
+};
 use styx_driver::wire::Overview;
 use styx_protocol::abort::Abort;
 use styx_protocol::ids::{NodeId, PartitionId};
@@ -52,6 +54,8 @@ pub struct MigrationRequest {
     rate: Option<u64>,
     /// Answers at its end, otherwise when it has begun.
     wait: bool,
+    /// How partitions get to their new owners.
+    mode: Mode,
 }
 
 impl Default for MigrationRequest {
@@ -67,6 +71,7 @@ impl Default for MigrationRequest {
             placement: None,
             rate: None,
             wait: true,
+            mode: Mode::Online,
         }
     }
 }
@@ -77,6 +82,25 @@ pub enum By {
     #[default]
     Load,
     Partitions,
+}
+
+/// How partitions get to their new owners: `online`, while everything goes on; or `stop-and-restart`, with everything at
+/// rest, from a snapshot, to compare the other with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    #[default]
+    Online,
+    StopAndRestart,
+}
+
+impl From<Mode> for MigrationMode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Online => MigrationMode::Online,
+            Mode::StopAndRestart => MigrationMode::StopAndRestart,
+        }
+    }
 }
 
 #[derive(Deserialize, Serialize, ToSchema)]
@@ -184,7 +208,8 @@ pub async fn start(
     let members: Vec<NodeId> = overview.members.iter().map(|member| member.node).collect();
     let ticket = queries.handle.stats().ticket();
     let planned_on = planned_on.or(Some((overview.generation, overview.placement)));
-    let options = MigrationOptions { ticket, planned_on, rate: request.rate, wait: request.wait };
+    let options =
+        MigrationOptions { ticket, planned_on, rate: request.rate, wait: request.wait, mode: request.mode.into() };
     queries.handle.migrate(plan.goal(&members), options).await.map_err(refused)?;
     let known = queries.migrations();
     let migration = known.reports.iter().find(|report| report.ticket == ticket).map(MigrationView::from);
@@ -248,10 +273,13 @@ fn goal(request: &MigrationRequest, overview: &Overview) -> Result<Goal, ApiErro
     }
     if let Some(count) = workers {
         if *count == 0 || *count as usize > members.len() {
-            let why = format!("{count} workers cannot have the partitions: there are {}", members.len());
-            return Err(
-                ApiError::bad_request(why).hint("start the ones that are missing first; at least one must be left")
-            );
+            let (why, hint) = if *count == 0 {
+                ("0 workers cannot have the partitions: somebody must".to_owned(), "scale to 1 worker at least")
+            } else {
+                let why = format!("{count} workers cannot have the partitions: the cluster has {}", members.len());
+                (why, "start the missing ones first; GET /v1/workers shows those there are")
+            };
+            return Err(ApiError::bad_request(why).hint(hint));
         }
         return Ok(Goal::Only((1..=*count).map(node).collect::<Result<_, _>>()?));
     }

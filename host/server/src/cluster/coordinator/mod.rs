@@ -4,6 +4,7 @@
 //! One thread owns the driver; see [`shell`]. The log has a thread of its own, and each generation one for the store.
 
 mod leadership;
+mod shares;
 mod shell;
 
 use std::net::SocketAddr;
@@ -26,6 +27,7 @@ pub use self::leadership::{Leadership, LeaseRenewal};
 use self::shell::{Input, Shell, Surroundings};
 use super::COORDINATOR;
 use super::worker::build;
+use crate::autoscaling::{self, AutoscaleOptions};
 use crate::components::ComponentStore;
 use crate::fatal::fatal_on_panic;
 use crate::handle::{ClientMessage, Handle, OperatorMessage};
@@ -62,6 +64,10 @@ pub struct CoordinatorNodeOptions {
     pub quarantine_after: u32,
     /// Most bytes a second that a worker copies of partitions that leave it, unless a migration says otherwise.
     pub migration_rate: Option<u64>,
+    /// Workers that join get their share of the partitions without being asked for it.
+    pub shares: bool,
+    /// How workers are looked at, to say how many there should be.
+    pub autoscale: Option<AutoscaleOptions>,
     /// Sequenced before anything is executed.
     pub controls: Vec<Control>,
 }
@@ -76,6 +82,7 @@ pub struct Reception {
     incoming: Receiver<Input>,
     open: Arc<AtomicBool>,
     leadership: Leadership,
+    runtime: tokio::runtime::Handle,
 }
 
 impl Reception {
@@ -102,7 +109,8 @@ impl Reception {
             // The shell that nobody listens at has ended.
             let _ = heard.send(Input::Network(message));
         });
-        Ok(Reception { network: Arc::new(network.await?), events, incoming, open, leadership })
+        let runtime = tokio::runtime::Handle::current();
+        Ok(Reception { network: Arc::new(network.await?), events, incoming, open, leadership, runtime })
     }
 
     /// Where other nodes reach it.
@@ -175,8 +183,9 @@ impl CoordinatorNode {
         // What stands before a snapshot's position is of its generation at most.
         let survey = survey(log.as_mut(), beginning.position())?;
         let generation = survey.generation.max(beginning.generation());
+        let seating = survey.seating.clone().or_else(|| beginning.seating().cloned());
         components.fetch(&survey.components)?;
-        let Reception { network, events, incoming, open, leadership } = reception;
+        let Reception { network, events, incoming, open, leadership, runtime } = reception;
         let (inbox, messages) = unbounded();
         let stats = Arc::new(Stats::default());
         let (reports, stall, record_bytes_max) = (events.clone(), log.stall(), log.record_bytes_max());
@@ -205,8 +214,13 @@ impl CoordinatorNode {
             epoch_max_wait: options.epoch_max_wait,
             quarantine_after: options.quarantine_after,
             migration_rate: options.migration_rate,
+            seating,
+            shares: options.shares,
             timing: Timing::default(),
         };
+        if let Some(autoscale) = options.autoscale {
+            drop(runtime.spawn(autoscaling::run(handle.clone(), autoscale)));
+        }
         for control in options.controls {
             sequence(&handle, control);
         }
@@ -221,6 +235,7 @@ impl CoordinatorNode {
                 snapshots: beginning.store.zip(options.snapshots),
                 genesis: beginning.genesis,
                 events,
+                runtime,
             },
         );
         let address = network.address();

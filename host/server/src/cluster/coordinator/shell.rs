@@ -21,6 +21,7 @@ use styx_storage::snapshot::SnapshotStore;
 use styx_transport::{Incoming, Network, SendError};
 use tokio::sync::oneshot;
 
+use super::shares::share_out;
 use super::{Leadership, Request};
 use crate::clock;
 use crate::cluster::network_event;
@@ -65,6 +66,7 @@ pub(super) struct Surroundings {
     pub(super) genesis: Genesis,
     pub(super) events: Sender<Input>,
     pub(super) log: LogThread,
+    pub(super) runtime: tokio::runtime::Handle,
 }
 
 /// The driver and what it is connected to. Fields are dropped in this order: the store's thread may be in the middle
@@ -278,6 +280,9 @@ impl Shell {
                 let _ = to.send(result);
             }
             Effect::Answer(..) | Effect::SnapshotAnswer { .. } => unreachable!("everybody is told what they asked for"),
+            Effect::ShareOut { nodes, planned_on } => {
+                drop(self.around.runtime.spawn(share_out(self.around.handle.clone(), nodes, planned_on)));
+            }
             Effect::ShowMigrations(migrations) => stats.show_migrations(migrations),
             Effect::PublishCatalog(catalog) => {
                 quarantine::tell(&self.around.handle.catalog(), &catalog);

@@ -1,0 +1,346 @@
+//! Autoscaling: how many workers there should be, from what they have had to do (as DS2 does it: arrival rates over true
+//! service rates, which are what a worker gets done in the time that it works).
+//!
+//! A policy without a clock: it is told at intervals what workers have counted, and says what it wants and why. It wants
+//! more only when it has seen the need several times in a row, fewer only after much longer, and nothing for a while
+//! after a change.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use styx_protocol::ids::WorkerId;
+
+use crate::time::Instant;
+
+/// Bounds and patience.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AutoscaleConfig {
+    /// Never fewer workers than this, and at least 1.
+    pub min: u32,
+    /// Never more.
+    pub max: u32,
+    /// How busy workers are to be, of a hundred.
+    pub target: u32,
+    /// More are wanted only while the mean is at least this, of a hundred.
+    pub high: u32,
+    /// Fewer are wanted only if the mean is at most this afterwards, of a hundred.
+    pub low: u32,
+    /// Looks in a row before more are wanted.
+    pub out_after: u32,
+    /// Looks in a row before fewer are wanted.
+    pub in_after: u32,
+    /// Nothing is wanted for so long after a change, or after something was wanted.
+    pub pause: Duration,
+}
+
+impl Default for AutoscaleConfig {
+    fn default() -> Self {
+        AutoscaleConfig {
+            min: 1,
+            max: 8,
+            target: 60,
+            high: 75,
+            low: 50,
+            out_after: 3,
+            in_after: 24,
+            pause: Duration::from_secs(60),
+        }
+    }
+}
+
+/// What a worker has counted since some moment that is its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerCounts {
+    pub worker: WorkerId,
+    /// Functions called.
+    pub calls: u64,
+    /// Time in which it executed something.
+    pub busy: Duration,
+    /// Requests that wait.
+    pub waiting: u64,
+}
+
+/// What is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// As many as there are.
+    Stay,
+    /// More.
+    Out,
+    /// Fewer.
+    In,
+}
+
+/// What was looked at, and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    pub wish: Wish,
+    /// Workers that there are, and that there should be.
+    pub workers: u32,
+    pub wanted: u32,
+    /// How busy they are, of a hundred; by worker.
+    pub busy: Vec<u32>,
+    /// Calls per second that came, and that they could do if they were always busy.
+    pub arrives: u64,
+    pub capacity: u64,
+    /// Why.
+    pub reason: String,
+}
+
+/// Requests that wait longer than this keep a worker as busy as it can be, whatever else it says.
+const WAIT_MAX: Duration = Duration::from_millis(500);
+
+/// Fewer requests than this do not wait, they are on their way.
+const WAITING_MIN: u64 = 100;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Autoscaler {
+    config: AutoscaleConfig,
+    last: Option<(Instant, Vec<WorkerCounts>)>,
+    /// Looks in a row that wanted more, and fewer.
+    streak: (u32, u32),
+    quiet_until: Instant,
+}
+
+/// What workers did between two looks.
+struct Seen {
+    busy: Vec<u32>,
+    calls: Vec<u64>,
+    /// The longest that requests wait.
+    waits: Duration,
+}
+
+impl Autoscaler {
+    pub fn new(config: AutoscaleConfig) -> Self {
+        Autoscaler { config, last: None, streak: (0, 0), quiet_until: Instant(0) }
+    }
+
+    /// The bounds that it keeps to.
+    pub fn config(&self) -> &AutoscaleConfig {
+        &self.config
+    }
+
+    /// Looks at what workers have counted; `blocked`, if members or partitions are changing.
+    pub fn look(&mut self, now: Instant, counts: &[WorkerCounts], blocked: Option<&str>) -> Decision {
+        let workers = counts.len() as u32;
+        let seen = self.seen(now, counts);
+        self.last = Some((now, counts.to_vec()));
+        let Seen { busy, calls, waits } = match seen {
+            Some(seen) if blocked.is_none() => seen,
+            _ => {
+                self.streak = (0, 0);
+                let reason =
+                    blocked.unwrap_or("workers have come, gone or changed partitions: their counts begin anew");
+                return stay(workers, reason.to_owned());
+            }
+        };
+        let arrives = calls.iter().sum();
+        let capacity = calls.iter().zip(&busy).map(|(calls, busy)| calls * 100 / u64::from((*busy).max(1))).sum();
+        let total: u32 = busy.iter().sum();
+        let AutoscaleConfig { target, high, low, out_after, in_after, .. } = self.config;
+        let mean = total / workers.max(1);
+        let (least, most) = (self.config.min.max(1), self.config.max.max(self.config.min).max(1));
+        let needed = total.div_ceil(target.max(1)).max(1);
+        let mut reason = format!("{workers} workers are {mean} % busy on average");
+        let _ = write!(reason, " (at most {} %)", busy.iter().max().copied().unwrap_or(0));
+        if waits > Duration::ZERO {
+            let _ = write!(reason, ", requests wait for {} ms", waits.as_millis());
+        }
+        let (out, fewer) = (needed > workers && mean >= high, workers > 1 && total / (workers - 1) <= low);
+        self.streak = (if out { self.streak.0 + 1 } else { 0 }, if fewer { self.streak.1 + 1 } else { 0 });
+        let wanted = if workers < least {
+            let _ = write!(reason, "; {least} are the fewest allowed");
+            least
+        } else if workers > most {
+            let _ = write!(reason, "; {most} are the most allowed");
+            most
+        } else if now < self.quiet_until {
+            let _ = write!(reason, "; nothing is changed for {} s more", self.quiet_until.since(now).as_secs() + 1);
+            workers
+        } else if out && self.streak.0 < out_after {
+            let _ = write!(reason, "; {needed} would be {target} % busy: seen {} times of {out_after}", self.streak.0);
+            workers
+        } else if out {
+            let wanted = needed.min(most);
+            let _ = write!(reason, "; {needed} would be {target} % busy, and {most} are the most allowed");
+            wanted
+        } else if fewer && workers > least && self.streak.1 >= in_after {
+            let _ = write!(reason, "; one fewer would be {} % busy", total / (workers - 1));
+            workers - 1
+        } else if fewer && workers > least {
+            let after = total / (workers - 1);
+            let _ = write!(reason, "; one fewer would be {after} % busy: seen {} times of {in_after}", self.streak.1);
+            workers
+        } else if busy.iter().max().is_some_and(|most| *most >= high) && mean < target {
+            reason.push_str("; one has much more to do than others: a balance would help, not more workers");
+            workers
+        } else {
+            workers
+        };
+        if wanted != workers {
+            self.streak = (0, 0);
+            self.quiet_until = now.after(self.config.pause);
+        }
+        let wish = match wanted.cmp(&workers) {
+            std::cmp::Ordering::Less => Wish::In,
+            std::cmp::Ordering::Equal => Wish::Stay,
+            std::cmp::Ordering::Greater => Wish::Out,
+        };
+        Decision { wish, workers, wanted, busy, arrives, capacity, reason }
+    }
+
+    /// What was done since the last look; none, if that cannot be said.
+    fn seen(&self, now: Instant, counts: &[WorkerCounts]) -> Option<Seen> {
+        let (then, last) = self.last.as_ref()?;
+        let elapsed = now.since(*then);
+        let same = last.len() == counts.len() && last.iter().zip(counts).all(|(last, now)| last.worker == now.worker);
+        if !same || elapsed.is_zero() || counts.is_empty() {
+            return None;
+        }
+        let (mut busy, mut calls, mut waits) = (Vec::new(), Vec::new(), Duration::ZERO);
+        for (last, now) in last.iter().zip(counts) {
+            let done = now.calls.checked_sub(last.calls)?;
+            let worked = now.busy.checked_sub(last.busy)?;
+            let rate = (u128::from(done) * 1_000_000 / elapsed.as_micros()) as u64;
+            let wait = match now.waiting {
+                few if few < WAITING_MIN => Duration::ZERO,
+                many => Duration::from_millis(many.saturating_mul(1000) / rate.max(1)),
+            };
+            let share = (worked.as_micros() * 100 / elapsed.as_micros()).min(100) as u32;
+            busy.push(if wait > WAIT_MAX { 100 } else { share });
+            calls.push(rate);
+            waits = waits.max(wait);
+        }
+        Some(Seen { busy, calls, waits: if waits > WAIT_MAX { waits } else { Duration::ZERO } })
+    }
+}
+
+fn stay(workers: u32, reason: String) -> Decision {
+    Decision { wish: Wish::Stay, workers, wanted: workers, busy: Vec::new(), arrives: 0, capacity: 0, reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIG: AutoscaleConfig = AutoscaleConfig {
+        min: 1,
+        max: 4,
+        target: 60,
+        high: 75,
+        low: 50,
+        out_after: 2,
+        in_after: 3,
+        pause: Duration::from_secs(30),
+    };
+
+    /// Looks every ten seconds at workers that are so busy, of a hundred, do 10 calls for each of these, and have so many
+    /// requests waiting; what is wanted at each look.
+    struct Looks {
+        scaler: Autoscaler,
+        now: Instant,
+        counts: Vec<WorkerCounts>,
+    }
+
+    impl Looks {
+        fn new(config: AutoscaleConfig) -> Self {
+            Looks { scaler: Autoscaler::new(config), now: Instant(0), counts: Vec::new() }
+        }
+
+        fn look(&mut self, busy: &[u64], waiting: u64) -> Decision {
+            self.counts
+                .resize(busy.len(), WorkerCounts { worker: WorkerId(0), calls: 0, busy: Duration::ZERO, waiting: 0 });
+            self.now = self.now.after(Duration::from_secs(10));
+            for (at, (counts, busy)) in self.counts.iter_mut().zip(busy).enumerate() {
+                counts.worker = WorkerId(at as u16);
+                counts.calls += busy * 100;
+                counts.busy += Duration::from_millis(100 * busy);
+                counts.waiting = waiting;
+            }
+            self.scaler.look(self.now, &self.counts, None)
+        }
+
+        fn wanted(&mut self, busy: &[u64], looks: usize) -> Vec<u32> {
+            (0..looks).map(|_| self.look(busy, 0).wanted).collect()
+        }
+    }
+
+    #[test]
+    fn what_is_wanted_goes_by_how_busy_workers_are_and_only_after_a_while() {
+        // How busy they are; what is wanted at each of six looks, the first of which sees nothing yet.
+        let table: [(&[u64], [u32; 6]); 9] = [
+            (&[10], [1, 1, 1, 1, 1, 1]),
+            (&[70], [1, 1, 1, 1, 1, 1]),
+            (&[80], [1, 1, 2, 1, 1, 2]),
+            (&[100, 100], [2, 2, 4, 2, 2, 4]),
+            (&[90, 90, 90], [3, 3, 4, 3, 3, 4]),
+            (&[95, 95, 95, 95], [4, 4, 4, 4, 4, 4]),
+            (&[20, 20], [2, 2, 2, 1, 2, 2]),
+            (&[30, 30], [2, 2, 2, 2, 2, 2]),
+            (&[5, 5, 5], [3, 3, 3, 2, 3, 3]),
+        ];
+        for (busy, expected) in table {
+            assert_eq!(Looks::new(CONFIG).wanted(busy, 6), expected, "{busy:?}");
+        }
+    }
+
+    #[test]
+    fn the_fewest_and_the_most_hold_at_once() {
+        let mut few = Looks::new(AutoscaleConfig { min: 3, ..CONFIG });
+        assert_eq!(few.wanted(&[5, 5], 2), [2, 3]);
+        let mut many = Looks::new(AutoscaleConfig { max: 2, ..CONFIG });
+        assert_eq!(many.wanted(&[90, 90, 90], 2), [3, 2]);
+        let mut least = Looks::new(AutoscaleConfig { min: 2, ..CONFIG });
+        assert_eq!(least.wanted(&[1, 1], 6), [2; 6]);
+        let mut nonsense = Looks::new(AutoscaleConfig { min: 0, max: 0, target: 0, ..CONFIG });
+        assert_eq!(nonsense.wanted(&[0], 6), [1; 6]);
+    }
+
+    #[test]
+    fn requests_that_wait_count_as_work() {
+        let mut looks = Looks::new(CONFIG);
+        assert_eq!(looks.look(&[40], 99).wanted, 1);
+        let waits = looks.look(&[40], 4_000);
+        assert_eq!((waits.busy.as_slice(), waits.wanted), (&[100][..], 1));
+        assert!(waits.reason.contains("requests wait for 10000 ms"), "{}", waits.reason);
+        let more = looks.look(&[40], 4_000);
+        assert_eq!((more.wish, more.wanted), (Wish::Out, 2), "{}", more.reason);
+        assert_eq!((more.arrives, more.capacity), (400, 400));
+        let mut brief = Looks::new(CONFIG);
+        brief.look(&[40], 150);
+        assert_eq!(brief.look(&[40], 150).busy, [40], "half a second is nothing");
+    }
+
+    #[test]
+    fn one_that_is_hot_needs_a_balance() {
+        let mut looks = Looks::new(CONFIG);
+        looks.look(&[95, 10, 10], 0);
+        let hot = looks.look(&[95, 10, 10], 0);
+        assert_eq!(hot.wish, Wish::Stay);
+        assert!(hot.reason.contains("a balance would help"), "{}", hot.reason);
+    }
+
+    #[test]
+    fn nothing_is_concluded_from_counts_that_begin_anew_or_while_members_change() {
+        let mut looks = Looks::new(CONFIG);
+        assert_eq!(looks.wanted(&[90], 2), [1, 1]);
+        looks.counts[0].calls = 0;
+        let anew = looks.look(&[90], 0);
+        assert!(anew.wanted == 1 && anew.reason.contains("begin anew"), "{}", anew.reason);
+        assert_eq!(looks.wanted(&[90], 2), [1, 2], "and then it is seen twice again");
+        let blocked = looks.scaler.look(looks.now.after(Duration::from_secs(10)), &looks.counts, Some("a migration"));
+        assert_eq!((blocked.wish, blocked.reason.as_str()), (Wish::Stay, "a migration"));
+        let nobody = looks.scaler.look(looks.now, &[], None);
+        assert_eq!((nobody.wish, nobody.workers), (Wish::Stay, 0));
+    }
+
+    #[test]
+    fn after_something_was_wanted_nothing_is_for_a_while() {
+        let mut looks = Looks::new(CONFIG);
+        assert_eq!(looks.wanted(&[100], 3), [1, 1, 2]);
+        let soon = looks.look(&[100], 0);
+        assert!(soon.wanted == 1 && soon.reason.contains("nothing is changed for"), "{}", soon.reason);
+        assert_eq!(looks.wanted(&[100], 3), [1, 2, 1]);
+    }
+}

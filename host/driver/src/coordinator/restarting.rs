@@ -1,0 +1,85 @@
+//! Restarting: a migration for which everything stops. The generation drains, and the next one begins with the owners that
+//! are wanted, who read what is theirs from the snapshot.
+
+use styx_protocol::abort::{Abort, Code};
+use styx_protocol::ids::WorkerId;
+use styx_protocol::membership;
+use styx_protocol::placement::Seating;
+
+use super::CoordinatorDriver;
+use super::io::Effect;
+use super::migration_history::{Begun, MigrationState};
+use super::migrations::{MigrationOptions, transfers};
+use super::step::Step;
+use crate::client::Answer;
+
+/// `W` names whoever waits for it.
+#[derive(Debug)]
+pub(super) struct Restarting<W> {
+    seating: Seating,
+    waiter: Option<W>,
+}
+
+impl<W> Restarting<W> {
+    /// Who is to have which partition.
+    pub(super) fn seating(&self) -> &Seating {
+        &self.seating
+    }
+}
+
+impl<W, R> CoordinatorDriver<W, R> {
+    pub(super) fn restart(
+        &mut self,
+        owners: Vec<WorkerId>,
+        options: MigrationOptions,
+        waiter: Option<W>,
+        step: &mut Step<'_, W, R>,
+    ) {
+        let Some(leader) = self.leader.as_deref() else { return };
+        let placement = leader.placement().clone();
+        let why = if leader.is_migrating() || self.restarting.is_some() {
+            Some("another migration is under way: wait for its end, or cancel it")
+        } else if owners == placement.owners() {
+            Some("every partition is where it is to be")
+        } else {
+            None
+        };
+        let answer = |waiter, result| Effect::Answer(waiter, Answer::Controlled(result));
+        if let Some(why) = why {
+            return step.extend(waiter.map(|waiter| answer(waiter, Err(Abort::new(Code::BadArguments, why)))));
+        }
+        let begun = Begun {
+            generation: leader.generation(),
+            ticket: options.ticket,
+            version: leader.announced().next(),
+            transfers: transfers(&placement, &owners),
+            rate: None,
+        };
+        let seats = Seating::seats_after(leader.seats(), placement.owners(), &owners);
+        self.migrations.begin(begun, step.now.monotonic, step.now.wall);
+        self.migrations.reached(styx_protocol::machine::coordinator::MigrationStage::Flipping);
+        let (now, later) = if options.wait { (None, waiter) } else { (waiter, None) };
+        self.restarting = Some(Restarting { seating: Seating { seats, owners }, waiter: later });
+        self.show_migrations(true, step);
+        step.extend(now.map(|waiter| answer(waiter, Ok(()))));
+        self.membership(membership::Input::Restart, step);
+    }
+
+    /// A generation is live: if it was wanted for other owners, it has them, unless its members are others too.
+    pub(super) fn restarted(&mut self, step: &mut Step<'_, W, R>) {
+        let Some(Restarting { seating, waiter }) = self.restarting.take() else { return };
+        let Some(leader) = self.leader.as_deref() else { return };
+        let nodes = leader.nodes();
+        let owner = |worker: &WorkerId| nodes[usize::from(worker.0)];
+        let wanted = seating.owners.iter().map(|owner| seating.seats[usize::from(owner.0)].node);
+        let (state, result) = if leader.placement().owners().iter().map(owner).eq(wanted) {
+            (MigrationState::Done, Ok(()))
+        } else {
+            let why = "the members of the cluster have changed: plan it again";
+            (MigrationState::Failed(why.to_owned()), Err(Abort::new(Code::Aborted, why)))
+        };
+        self.migrations.end(state, step.now.monotonic, step.now.wall);
+        self.show_migrations(true, step);
+        step.extend(waiter.map(|waiter| Effect::Answer(waiter, Answer::Controlled(result))));
+    }
+}

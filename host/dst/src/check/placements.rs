@@ -1,0 +1,101 @@
+//! Placements of generations: whoever is still there keeps its partitions, what others had goes to somebody, and to nobody
+//! who was emptied as long as anybody else is there.
+
+use std::collections::BTreeSet;
+
+use styx_protocol::ids::{Epoch, PartitionId};
+use styx_protocol::placement::Placement;
+
+use super::{Checked, Failure, ensure};
+use crate::event::Life;
+
+/// Who had what from some moment on, by node.
+#[derive(Clone, Debug)]
+struct Known {
+    leader: Life,
+    members: Vec<usize>,
+    owners: Vec<usize>,
+    emptied: BTreeSet<usize>,
+    /// The epoch whose record says so, if one does.
+    logged: Option<Epoch>,
+}
+
+#[derive(Debug, Default)]
+pub struct Placements {
+    /// The newest is the last. A coordinator that is started anew knows what was durable.
+    known: Vec<Known>,
+    /// Somebody wants other owners in the next generation.
+    wanted: bool,
+}
+
+impl Known {
+    fn of(leader: Life, members: &[usize], placement: &Placement) -> Known {
+        let owner = |id| members[usize::from(placement.owner(PartitionId(id as u16)).0)];
+        let owners = (0..placement.partitions()).map(owner).collect();
+        Known { leader, members: members.to_vec(), owners, emptied: BTreeSet::new(), logged: None }
+    }
+
+    /// Why a generation cannot begin so that goes on from here.
+    fn breaks(&self, next: &Known) -> Option<String> {
+        let others = next.members.iter().any(|member| !self.emptied.contains(member));
+        for (partition, (before, after)) in self.owners.iter().zip(&next.owners).enumerate() {
+            if next.members.contains(before) && before != after {
+                return Some(format!(
+                    "partition {partition} was node {before}'s, which is still there, and is {after}'s"
+                ));
+            }
+            if before != after && others && self.emptied.contains(after) {
+                return Some(format!("partition {partition} goes to node {after}, which was emptied"));
+            }
+        }
+        None
+    }
+}
+
+impl Placements {
+    /// A migration is wanted for which everything stops.
+    pub fn wanted(&mut self) {
+        self.wanted = true;
+    }
+
+    /// A generation begins. The log is durable up to an epoch.
+    pub fn begins(&mut self, leader: Life, members: &[usize], placement: &Placement, durable: Epoch) -> Checked {
+        let mut next = Known::of(leader, members, placement);
+        let newest = self.known.iter().rposition(|known| known.logged.is_some_and(|epoch| epoch <= durable));
+        self.known.drain(..newest.unwrap_or(0));
+        let is_same = self.known.last().is_some_and(|last| last.leader == leader);
+        let wanted = std::mem::take(&mut self.wanted);
+        let broken: Vec<Option<String>> = self.known.iter().map(|known| known.breaks(&next)).collect();
+        let fits = broken.iter().rposition(Option::is_none);
+        // Before anything was logged nobody knows anything.
+        let knows = is_same || newest.is_some();
+        ensure(!knows || wanted || fits.is_some(), "placement", || {
+            broken.iter().flatten().next_back().cloned().unwrap_or_default()
+        })?;
+        if let Some(last) = fits.map(|at| &self.known[at]) {
+            let stay = |node: &usize| members.contains(node) && !next.owners.contains(node);
+            next.emptied = last.emptied.iter().copied().filter(stay).collect();
+        }
+        self.known.push(next);
+        Ok(())
+    }
+
+    /// Partitions have other owners from an epoch on; or the log is told of who has had them.
+    pub fn logged(&mut self, placement: &Placement, epoch: Epoch) {
+        let Some(last) = self.known.last() else { return };
+        let mut next = Known { logged: Some(epoch), ..Known::of(last.leader, &last.members, placement) };
+        let has = |known: &Known, node: &usize| known.owners.contains(node);
+        let emptied = |node: &usize| !has(&next, node) && (has(last, node) || last.emptied.contains(node));
+        next.emptied = last.members.iter().copied().filter(emptied).collect();
+        self.known.push(next);
+    }
+
+    /// Partitions are to be spread among these.
+    pub fn shares(&self, nodes: &[usize]) -> Checked {
+        let Some(last) = self.known.last() else { return Ok(()) };
+        match nodes.iter().find(|node| last.emptied.contains(*node)) {
+            Some(node) => Err(Failure::new("placement", format!("node {node} is to have a share, and was emptied"))),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Migrations in the middle of which processes die, at every step of them: who gives, who takes, who coordinates, all.
+
+use styx_dst::plan::{Amid, FAULTS, Fault, Plan};
+use styx_dst::run::{simulate, world_seed};
+use styx_dst::world::World;
+use styx_sim::random::Random;
+
+/// A world in which nothing happens but requests and one migration, amid which these die.
+fn world(at: u64, events: u64, victims: &[usize], notes: bool) -> World {
+    let mut random = Random::new(world_seed(1405, at));
+    let mut plan = Plan::draw(&mut random);
+    plan.cluster.workers = 3;
+    plan.cluster.gateways = 1;
+    plan.cluster.foreign_engine = false;
+    plan.cluster.coordinators = 1;
+    plan.cluster.spikes = 0;
+    plan.cluster.network = (10, 300);
+    plan.config.layout.partitions = 16;
+    plan.config.snapshots = at.is_multiple_of(2);
+    (plan.faults, plan.sync_failures, plan.records) = ([0; FAULTS], 0, None);
+    plan.faults[Fault::Migration as usize] = 50_000;
+    plan.faults_max[Fault::Migration as usize] = 1;
+    plan.requests = 150;
+    (plan.slots, plan.think) = (40, (0, 20_000));
+    plan.verified = [false, true, false, false];
+    plan.amid = Some(Amid { events, victims: victims.to_vec() });
+    World::of(plan, random, notes)
+}
+
+#[test]
+fn a_migration_that_is_cut_off_at_any_step_leaves_every_key_at_one_owner() {
+    let (mut through, mut cut_off, mut died) = (0, 0, 0);
+    for (case, victims) in [&[0][..], &[1], &[2], &[3], &[0, 1, 2, 3]].into_iter().enumerate() {
+        for step in 0..80 {
+            let (at, events) = ((case + step) as u64 % 4, 5 * step as u64);
+            let mut simulated = world(at, events, victims, false);
+            if let Err(failure) = simulate(&mut simulated) {
+                let mut again = world(at, events, victims, true);
+                let _ = simulate(&mut again);
+                again.history(&failure).iter().for_each(|line| println!("{line}"));
+                panic!("world {at}, {victims:?} after {events} events: {failure:?}");
+            }
+            let figures = simulated.figures();
+            *if figures.migrations > 0 { &mut through } else { &mut cut_off } += 1;
+            died += u64::from(figures.crashes > 0);
+        }
+    }
+    println!("{through} came to their end, {cut_off} did not; in {died} worlds somebody died");
+    assert!(through > 40 && cut_off > 40 && died > 200, "{through}, {cut_off}, {died}");
+}
