@@ -7,6 +7,7 @@ use crate::error::CliError;
 use crate::output::Output;
 use styx_server::config::{Flags, ServerConfig};
 use styx_server::server::Process;
+use tokio::signal::unix::{SignalKind, signal};
 
 pub(crate) fn run(flags: Flags, log_level: Option<&str>, print_config: bool, output: &Output) -> Result<(), CliError> {
     let directory = std::env::current_dir().unwrap_or_else(|_| ".".into());
@@ -39,6 +40,11 @@ pub(crate) fn run(flags: Flags, log_level: Option<&str>, print_config: bool, out
         .build()
         .map_err(|error| CliError::new("RUNTIME", error.to_string(), ""))?;
     let server = runtime.block_on(Process::start(&config, &progress))?;
+    // Before anybody is told that it is ready: whoever reads that may tell it to stop.
+    let [mut terminate, mut interrupt] = {
+        let _entered = runtime.enter();
+        [SignalKind::terminate(), SignalKind::interrupt()].map(|kind| signal(kind).expect("signals can be handled"))
+    };
     spinner.finish_and_clear();
     if output.is_json() {
         output.value(&server.ready());
@@ -63,10 +69,8 @@ pub(crate) fn run(flags: Flags, log_level: Option<&str>, print_config: bool, out
         output.note(&next);
     }
     let ended = runtime.block_on(async {
-        let mut terminate =
-            tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).expect("signals can be handled");
         let ended = tokio::select! {
-            _ = tokio::signal::ctrl_c() => Ok(()),
+            _ = interrupt.recv() => Ok(()),
             _ = terminate.recv() => Ok(()),
             error = server.ended() => Err(error),
         };

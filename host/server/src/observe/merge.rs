@@ -45,7 +45,8 @@ fn rounds(mut parts: Vec<TraceAttempt>) -> Vec<TraceAttempt> {
     let mut rounds: Vec<TraceAttempt> = Vec::new();
     for part in parts {
         let open = rounds.last_mut().filter(|last| {
-            last.kind == part.kind && (last.outcome == "open" || part.begun_us < last.ended_us) && part_of(last, &part)
+            let goes_on = last.outcome == "open" || part.begun_us < last.ended_us || is_beside(last, &part);
+            last.kind == part.kind && goes_on && part_of(last, &part)
         });
         match open {
             None => rounds.push(part),
@@ -80,6 +81,11 @@ fn rounds(mut parts: Vec<TraceAttempt>) -> Vec<TraceAttempt> {
         }
     }
     rounds
+}
+
+/// Asynchronous calls run when their caller has ended. An execution that begins anew has the same calls once more.
+fn is_beside(last: &TraceAttempt, part: &TraceAttempt) -> bool {
+    part.calls.iter().all(|call| last.calls.iter().all(|known| known.id != call.id))
 }
 
 /// What is whole is no part of another.
@@ -188,6 +194,21 @@ mod tests {
         assert_eq!((of(root).parent.clone(), of(child).parent.clone()), (None, Some(of(root).id.clone())));
         let told: Vec<_> = merged.phases.iter().map(|phase| (&*phase.name, phase.begun_us, phase.ended_us)).collect();
         assert_eq!(told, [("queued", 5, 10), ("execute", 10, 22), ("reply", 22, 40)]);
+    }
+
+    #[test]
+    fn asynchronous_calls_elsewhere_belong_to_the_execution_that_has_issued_them() {
+        let (root, [first, second]) = (77, [place_of_call(77, 1), place_of_call(77, 2)]);
+        let attempts = vec![
+            part(1, 10, 22, "lock_free", "ok", &[(root, 2), (first, 0)]),
+            part(2, 25, 26, "lock_free", "open", &[(second, 0)]),
+            part(1, 30, 31, "lock_free", "ok", &[(root, 2), (first, 0)]),
+            part(2, 33, 34, "lock_free", "open", &[(second, 0)]),
+        ];
+        let merged = merge(vec![RequestTrace { begun_us: 9, attempts, ..RequestTrace::default() }]).unwrap();
+        let calls: Vec<usize> = merged.attempts.iter().map(|attempt| attempt.calls.len()).collect();
+        assert_eq!(calls, [3, 3]);
+        assert!(merged.attempts.iter().all(|attempt| attempt.outcome == "ok" && attempt.calls[2].parent.is_some()));
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub use worker::WorkerServer;
 
 pub use parts::log_error;
 
+use std::pin::Pin;
 use std::time::SystemTime;
 
 use serde_json::{Value, json};
@@ -23,6 +24,9 @@ use serde_json::{Value, json};
 use crate::clock;
 use crate::config::{Role, ServerConfig};
 use crate::error::ServerError;
+
+/// A future of this crate. An `async fn` is compiled where it is awaited: all of the server once more in each program.
+pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A running process of any role.
 pub enum Process {
@@ -39,7 +43,14 @@ impl Process {
     ///
     /// # Errors
     /// What is wrong, before anything is touched, where that can be known.
-    pub async fn start(config: &ServerConfig, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<Process, ServerError> {
+    pub fn start<'a>(
+        config: &'a ServerConfig,
+        progress: &'a (dyn Fn(u64, u64) + Sync),
+    ) -> Boxed<'a, Result<Process, ServerError>> {
+        Box::pin(Process::start_here(config, progress))
+    }
+
+    async fn start_here(config: &ServerConfig, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<Process, ServerError> {
         clock::check(SystemTime::now())?;
         config.access.open().await?;
         let process = match config.role {
@@ -128,7 +139,11 @@ impl Process {
     }
 
     /// Waits until it can do nothing more by itself, and says why; most never can.
-    pub async fn ended(&self) -> ServerError {
+    pub fn ended(&self) -> Boxed<'_, ServerError> {
+        Box::pin(self.ended_here())
+    }
+
+    async fn ended_here(&self) -> ServerError {
         match self {
             Process::Worker(server) => server.ended().await,
             Process::Coordinator(server) => server.ended().await,
@@ -137,7 +152,11 @@ impl Process {
     }
 
     /// Lets what is under way come to its end, then stops.
-    pub async fn stop(self) {
+    pub fn stop(self) -> Boxed<'static, ()> {
+        Box::pin(self.stop_here())
+    }
+
+    async fn stop_here(self) {
         match self {
             Process::Single(server) => server.stop().await,
             Process::Coordinator(server) => server.stop().await,
