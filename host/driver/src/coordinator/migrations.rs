@@ -186,9 +186,6 @@ impl<W, R> CoordinatorDriver<W, R> {
                 (_, true) => MigrationState::Cancelled,
                 _ => MigrationState::Failed("the members of the cluster have changed: plan it again".to_owned()),
             };
-            if state == MigrationState::Done {
-                self.remember_owners();
-            }
             self.migrations.end(state, step.now.monotonic, step.now.wall);
         }
         self.show_migrations(stage != Some(MigrationStage::Copying), step);
@@ -232,6 +229,8 @@ impl<W, R> CoordinatorDriver<W, R> {
         let Some(leader) = self.leader.as_deref() else { return };
         let message = format!("partitions have other owners: placement {}", placement.version());
         step.log(Diagnostic::info(message).generation(leader.generation()));
+        // At once: the generation may end before all have confirmed it.
+        self.remember_owners();
         self.show_all(step);
     }
 
