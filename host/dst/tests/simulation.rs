@@ -1,8 +1,5 @@
 //! A short run with everything that can go wrong; and the proof that a seed means one run.
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 use styx_dst::run::{run, simulate, world_seed};
 use styx_dst::world::World;
 
