@@ -8,6 +8,9 @@ checked := "--release --config scripts/checked.toml"
 # Node and Go are here where the machine has none: scripts/languages.sh
 export PATH := justfile_directory() / ".cache/node/bin" + ":" + justfile_directory() / ".cache/go/go/bin" + ":" + env("PATH")
 
+# Keeps how long a command took
+timed := "scripts/timed.sh"
+
 # What the demonstration runs, without Kafka and S3, which are a third of what is compiled otherwise
 lean := "cargo build --release -p styx-cli -p styx-demo --no-default-features"
 
@@ -20,30 +23,34 @@ demo *args: setup
     {{ if path_exists("target/release/.complete") == "true" { "just build" } else { lean } }}
     target/release/styx-demo {{args}}
 
-# Everything that must pass: set up, build, all tests
-test: setup languages servers
-    cargo test {{checked}} --workspace --quiet
-    just mutants
-    just test-python
-    just test-go
-    just test-typescript
-    just test-guests
-    just test-c
-    just lint
-    just build
-    just test-clients
-    target/release/styx-bench languages
-    target/release/styx-bench budget
-    target/release/styx-bench run --results target/test-results --system inprocess --closed --seconds 1 ycsb-t
-    target/release/styx-bench run --results target/test-results --closed --seconds 1 ycsb-t
-    target/release/styx-bench run --results target/test-results --system two-phase --closed --seconds 1 ycsb-t
-    target/release/styx-bench run --results target/test-results --workers 2 --closed --seconds 1 ycsb-t --groups 100 --composite --crossing 50
-    target/release/styx-demo --calls 2000 --kills 2 --determinism-check all
-    target/release/styx-demo --workers 2 --calls 8000 --kills 2
-    target/release/styx-bench run --results target/test-results --workers 3 --rate 300 --seconds 4 --migrate 1 --from 2 --to 3 ycsb-records --records 3000
-    target/release/styx-bench chaos --rounds 5
-    target/release/styx-bench chaos --rounds 6 --workers 3 --migrations --seed 2
-    target/release/styx-bench soak --minutes 0.5 --tolerance 3
+# Everything that must pass: set up, build, all tests; and how long each took
+test:
+    @{{timed}} begin
+    {{timed}} just setup languages servers
+    {{timed}} cargo test {{checked}} --workspace --quiet --no-run
+    {{timed}} cargo test {{checked}} --workspace --quiet
+    {{timed}} just mutants
+    {{timed}} just test-python
+    {{timed}} just test-go
+    {{timed}} just test-typescript
+    {{timed}} just test-guests
+    {{timed}} just test-c
+    {{timed}} just lint
+    {{timed}} just build
+    {{timed}} just test-clients
+    {{timed}} target/release/styx-bench languages
+    {{timed}} target/release/styx-bench budget
+    {{timed}} target/release/styx-bench run --results target/test-results --system inprocess --closed --seconds 1 ycsb-t
+    {{timed}} target/release/styx-bench run --results target/test-results --closed --seconds 1 ycsb-t
+    {{timed}} target/release/styx-bench run --results target/test-results --system two-phase --closed --seconds 1 ycsb-t
+    {{timed}} target/release/styx-bench run --results target/test-results --workers 2 --closed --seconds 1 ycsb-t --groups 100 --composite --crossing 50
+    {{timed}} target/release/styx-demo --calls 2000 --kills 2 --determinism-check all
+    {{timed}} target/release/styx-demo --workers 2 --calls 8000 --kills 2
+    {{timed}} target/release/styx-bench run --results target/test-results --workers 3 --rate 300 --seconds 4 --migrate 1 --from 2 --to 3 ycsb-records --records 3000
+    {{timed}} target/release/styx-bench chaos --rounds 5
+    {{timed}} target/release/styx-bench chaos --rounds 6 --workers 3 --migrations --seed 2
+    {{timed}} target/release/styx-bench soak --minutes 0.5 --tolerance 3
+    @{{timed}} end
 
 # Kill, pause and restart real processes under load, by a seed; every promise checked; `--log kafka --store s3` for all of it
 chaos *args: build

@@ -17,7 +17,7 @@ pub mod explain;
 pub mod export;
 pub mod figures;
 pub mod minimise;
-#[cfg(feature = "mutants")]
+#[cfg(debug_assertions)]
 pub mod mutants;
 pub mod network;
 pub mod node;

@@ -52,11 +52,11 @@ struct Options {
     #[arg(long, value_name = "FILE", conflicts_with = "world")]
     campaign: Option<PathBuf>,
     /// Plant each bug and see whether it is caught
-    #[cfg(feature = "mutants")]
+    #[cfg(debug_assertions)]
     #[arg(long)]
     mutants: bool,
     /// Plant this bug
-    #[cfg(feature = "mutants")]
+    #[cfg(debug_assertions)]
     #[arg(long)]
     plant: Option<String>,
 }
@@ -74,7 +74,7 @@ const LINES: usize = 100;
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    #[cfg(feature = "mutants")]
+    #[cfg(debug_assertions)]
     {
         if options.mutants {
             return styx_dst::mutants::table(options.seed.unwrap_or(1), options.transactions);

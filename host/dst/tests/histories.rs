@@ -82,7 +82,7 @@ fn snapshots_are_what_they_say_and_no_more() {
     assert_eq!(violations(40, Workload::Append, "snapshot-isolation", false, snapshots), (0, vec![]));
 }
 
-#[cfg(feature = "mutants")]
+#[cfg(debug_assertions)]
 #[test]
 fn a_planted_bug_is_seen_in_the_history_alone() {
     use styx_planted::{Bug, plant};

@@ -1,9 +1,6 @@
 //! Worlds that are known: what happens in them, to the last message, is what it was. Whoever changes what a driver, a
 //! machine or the storage does sees that it shows, and in which worlds; a change that is to change nothing shows nothing.
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 use styx_dst::run::{simulate, world_seed};
 use styx_dst::world::World;
 use styx_transcript::{Digest, did, scenario};

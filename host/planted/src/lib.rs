@@ -1,7 +1,7 @@
 //! Planted bugs: each breaks one promise. The simulator must find all of them, or its silence means nothing.
 //!
 //! To plant one: name the promise here, break it at one place with `planted(Bug::Name)`, and run `just mutants`.
-//! Without the feature `mutants`, [`planted`] is `false` at compile time and leaves no code behind.
+//! Where debug assertions are compiled out, as in a product, [`planted`] is `false` at compile time and leaves no code behind.
 
 macro_rules! bugs {
     ($($(#[doc = $promise:literal])* $name:ident,)+) => {
@@ -262,25 +262,25 @@ bugs! {
 }
 
 /// Whether a bug is planted: never, in a product.
-#[cfg(not(feature = "mutants"))]
+#[cfg(not(debug_assertions))]
 #[inline(always)]
 pub const fn planted(_: Bug) -> bool {
     false
 }
 
-#[cfg(feature = "mutants")]
+#[cfg(debug_assertions)]
 thread_local! {
     static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
 }
 
 /// Plants a bug in the machines of this thread; `None` removes it.
-#[cfg(feature = "mutants")]
+#[cfg(debug_assertions)]
 pub fn plant(bug: Option<Bug>) {
     PLANTED.set(bug);
 }
 
 /// Whether a bug is planted in this thread.
-#[cfg(feature = "mutants")]
+#[cfg(debug_assertions)]
 pub fn planted(bug: Bug) -> bool {
     PLANTED.get() == Some(bug)
 }

@@ -1,13 +1,11 @@
 //! Several workers, driven at once and in any order: for the same cuts, the outcome is the same wherever entities live,
 //! and it is that of the claimed serial order. Messages may arrive a round late.
 
-mod driver;
-
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use driver::taken::Taken;
+use crate::driver::taken::Taken;
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::attempt::{RemoteResponse, Report, Usage};
 use styx_protocol::catalog::Control;

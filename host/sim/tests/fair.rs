@@ -1,10 +1,8 @@
 //! Apps that share a worker: none makes another wait, however much it asks for.
 
-mod driver;
-
 use std::sync::Arc;
 
-use driver::{Driver, config, request};
+use crate::driver::{Driver, config, request};
 use styx_protocol::catalog::{Control, Deployment};
 use styx_protocol::ids::OperatorId;
 use styx_protocol::machine::worker::ClientRequest;

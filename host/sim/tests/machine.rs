@@ -1,11 +1,9 @@
 //! What the machine promises its clients: replies once and only when durable, idempotency, receipts,
 //! deployments at epoch boundaries, bounds.
 
-mod driver;
-
 use std::sync::Arc;
 
-use driver::{Driver, config, request};
+use crate::driver::{Driver, config, request};
 use styx_protocol::abort::Code;
 use styx_protocol::catalog::{Control, Parameter};
 use styx_protocol::ids::{Epoch, RequestId, Timestamp};

@@ -3,11 +3,9 @@
 //!
 //! The simulator finds more; these cases shrink, so that what is wrong can be read.
 
-mod driver;
-
 use std::sync::Arc;
 
-use driver::{Driver, KEYS, config, request};
+use crate::driver::{Driver, KEYS, config, request};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use styx_protocol::catalog::Control;

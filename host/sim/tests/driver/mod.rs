@@ -1,7 +1,5 @@
 //! The machine with a driver that does everything at once, for tests that say what happens step by step.
 
-#![allow(dead_code, reason = "each test uses a part")]
-
 pub mod taken;
 
 use std::sync::Arc;
