@@ -229,8 +229,6 @@ impl<W, R> CoordinatorDriver<W, R> {
         let Some(leader) = self.leader.as_deref() else { return };
         let message = format!("partitions have other owners: placement {}", placement.version());
         step.log(Diagnostic::info(message).generation(leader.generation()));
-        // At once: the generation may end before all have confirmed it.
-        self.remember_owners();
         self.show_all(step);
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use styx_protocol::catalog::Control;
 use styx_protocol::machine::coordinator::{Action, Input};
 use styx_protocol::membership;
 use styx_protocol::message::Node;
@@ -68,7 +69,12 @@ impl<W, R> CoordinatorDriver<W, R> {
             Action::Append(record) => {
                 assert!(leader.is_live(), "a replay appends nothing");
                 let catalog = (!record.controls.is_empty()).then(|| Arc::new(leader.catalog().clone()));
+                let places = record.controls.iter().any(Control::is_placement);
                 step.push(Effect::Append { generation: leader.generation(), record });
+                if places {
+                    // Who reads the log knows them now, whatever becomes of this generation.
+                    self.remember_owners();
+                }
                 if let Some(catalog) = catalog {
                     step.push(Effect::PublishCatalog(catalog));
                     self.show_all(step);
