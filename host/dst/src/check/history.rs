@@ -65,11 +65,18 @@ pub struct Attempt {
 /// A query that ran.
 #[derive(Debug)]
 struct Queried {
-    expected: Result<u64, Abort>,
-    base: Epoch,
-    /// Those of all times that it ran: a record is read again.
-    bases: BTreeSet<Epoch>,
+    /// What it had to come to, and the epoch that this rests on, each time that it ran: a record is read again, and may mean
+    /// another app by then.
+    runs: Vec<(Epoch, Result<u64, Abort>)>,
     rank: (u64, u64, u64),
+}
+
+impl Queried {
+    /// Whether an answer is what it came to at some time; or is of a time that nobody has seen.
+    fn allows(&self, reply: &Reply) -> bool {
+        let mut of_then = self.runs.iter().filter(|(base, _)| *base == reply.epoch).peekable();
+        of_then.peek().is_none() || of_then.any(|(_, expected)| same(expected, &reply.outcome))
+    }
 }
 
 /// Everything that was asked and told.
@@ -95,11 +102,9 @@ impl History {
         // A gateway may ask again; the earliest state is early enough for all that was told of it, and what was lost of
         // the log is no state.
         let rank = (next, 0, self.queried);
-        let before = self.queries.remove(&id);
-        let rank = before.as_ref().map_or(rank, |before| before.rank.min(rank));
-        let mut bases = before.map(|before| before.bases).unwrap_or_default();
-        bases.insert(base);
-        self.queries.insert(id, Queried { expected, base, bases, rank });
+        let queried = self.queries.entry(id).or_insert(Queried { runs: Vec::new(), rank });
+        queried.rank = queried.rank.min(rank);
+        queried.runs.push((base, expected));
     }
 
     /// A query runs in a generation that is over, and its worker does not know.
@@ -131,9 +136,9 @@ impl History {
             return Ok(());
         }
         let base = match self.queries.get(&id) {
-            Some(queried) if queried.bases.contains(&epoch) => epoch,
+            Some(queried) if queried.runs.iter().any(|(base, _)| *base == epoch) => epoch,
             _ if self.overtaken.contains(&id) => return Ok(()),
-            Some(queried) => queried.base,
+            Some(queried) => queried.runs.last().expect("it ran").0,
             None => checker.ends_in(tid).ok_or_else(|| {
                 let message = format!("a reply to request {id} is of transaction {tid}, which is not in the log");
                 Failure::new("own reply", message).about(&[tid])
@@ -185,11 +190,12 @@ impl History {
                     )
                 });
             };
-            ensure(reply.epoch == queried.base, "own reply", || {
-                format!("a query rests on epoch {}, and says that it is of {}", queried.base, reply.epoch)
+            let (base, expected) = queried.runs.last().expect("it ran");
+            ensure(reply.epoch == *base, "own reply", || {
+                format!("a query rests on epoch {base}, and says that it is of {}", reply.epoch)
             })?;
-            return ensure(checker.is_lenient() || same(&queried.expected, &reply.outcome), "serial order", || {
-                format!("a query came to {reply:?}; after epoch {} it comes to {:?}", queried.base, queried.expected)
+            return ensure(checker.is_lenient() || same(expected, &reply.outcome), "serial order", || {
+                format!("a query came to {reply:?}; after epoch {base} it comes to {expected:?}")
             });
         }
         let sequenced = checker.sequenced.get(&reply.tid).map(|known| &known.request);
@@ -233,10 +239,9 @@ impl History {
             });
         }
         if is_query {
-            // One that was asked again may have been answered of the state before.
-            let now = self.queries.get(&reply.id).filter(|queried| queried.base == reply.epoch);
-            let is_true = now.is_none_or(|queried| checker.is_lenient() || same(&queried.expected, &reply.outcome));
-            return ensure(is_true, "serial order", || format!("the query {record:?} came to {reply:?}; {now:?}"));
+            let known = self.queries.get(&reply.id);
+            let is_true = known.is_none_or(|queried| checker.is_lenient() || queried.allows(reply));
+            return ensure(is_true, "serial order", || format!("the query {record:?} came to {reply:?}; {known:?}"));
         }
         ensure(tids.contains(&reply.tid), "own reply", || {
             format!("record {record:?} is answered with {reply:?}, and ran as {tids:?}")
