@@ -23,6 +23,8 @@ pub struct Mentioned {
 #[derive(Debug, Default)]
 pub struct Manifests {
     there: BTreeMap<u64, Mentioned>,
+    /// Numbers of those that were there once.
+    gone: BTreeSet<u64>,
     /// The highest number there was, and its generation.
     newest: (u64, Generation),
 }
@@ -46,6 +48,11 @@ impl Manifests {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.there.is_empty()
+    }
+
+    /// Whether one was there that has this number, and was deleted.
+    pub fn is_gone(&self, sequence: u64) -> bool {
+        self.gone.contains(&sequence)
     }
 
     /// One was put. Gives whether its content is new: not what another one of its epoch mentions as well.
@@ -79,6 +86,7 @@ impl Manifests {
     /// One is deleted, though the snapshots of so many epochs are to be kept.
     pub fn deleted(&mut self, sequence: u64, epochs_min: usize) -> Checked {
         let Some(gone) = self.there.remove(&sequence) else { return Ok(()) };
+        self.gone.insert(sequence);
         let newer: BTreeSet<Epoch> = self.there.range(sequence..).map(|(_, newer)| newer.epoch).collect();
         ensure(newer.len() >= epochs_min, "snapshot", || {
             format!("snapshot {sequence} of epoch {} is deleted; newer ones are of {newer:?}", gone.epoch)
