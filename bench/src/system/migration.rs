@@ -1,6 +1,6 @@
 //! Migrations of a cluster under test: what is asked for, and what has come of it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde_json::{Value, json};
@@ -31,6 +31,9 @@ pub struct Migrated {
     pub least_bytes: u64,
 }
 
+/// Owners tell with their heartbeats how much they have copied: after the end as well, if that came first.
+const TOLD_LATE: Duration = Duration::from_secs(2);
+
 /// Has the first so many workers have everything, and waits for it.
 pub async fn migrate(client: &Client, workers: usize, mode: Mode) -> anyhow::Result<Migrated> {
     let least_bytes = least(&held(client).await?, workers);
@@ -43,14 +46,19 @@ pub async fn migrate(client: &Client, workers: usize, mode: Mode) -> anyhow::Res
         return Ok(Migrated { state, took: Duration::ZERO, partitions: 0, bytes: 0, least_bytes });
     }
     let id = answer["id"].as_str().context("a migration has an id")?;
+    let number = |of: &Value| of.as_u64().unwrap_or_default();
+    let mut ended = None;
     let seen = loop {
         let seen = client.admin(&format!("/v1/migrations/{id}")).await?;
         if ["done", "cancelled", "failed"].iter().any(|end| seen["state"] == *end) {
-            break seen;
+            let ended = ended.get_or_insert_with(Instant::now);
+            let (done, of) = (number(&seen["bytes"]["done"]), number(&seen["bytes"]["of"]));
+            if (done > 0 && done >= of) || ended.elapsed() > TOLD_LATE {
+                break seen;
+            }
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     };
-    let number = |of: &Value| of.as_u64().unwrap_or_default();
     Ok(Migrated {
         state: seen["state"].as_str().unwrap_or_default().to_owned(),
         took: Duration::from_millis(number(&seen["took_ms"])),
