@@ -59,13 +59,13 @@ test('a migration is watched, paused and cancelled @pictures', async ({ page }) 
   for (let at = 0; at < 40; at += 1) await server.call(`shop/drawer/d${at}/fill`, [256 << 10]);
   const started = await fetch(`${server.admin}/v1/migrations`, {
     method: 'POST',
-    body: JSON.stringify({ empty: 2, rate: 300_000, wait: false }),
+    body: JSON.stringify({ empty: 2, rate: 50_000, wait: false }),
   });
   expect(started.ok, await started.text()).toBe(true);
   await page.goto(`${server.admin}/migrations`);
   const under = page.getByRole('region', { name: /^Under way/ });
   await expect(under.getByText(/ a second for each worker/)).toBeVisible();
-  await expect(under.getByText(/^[1-9][0-9,]* of 5\d\d$/)).toBeVisible();
+  await expect(under.getByText(/^[1-9][0-9,]* of [1-9][0-9,]*$/).first()).toBeVisible();
   await look(page, 'migration-under-way');
   await under.getByRole('button', { name: 'Pause' }).click();
   await under.getByRole('button', { name: 'Resume' }).click();

@@ -110,7 +110,7 @@ test('hostile names and values stay text', async ({ page }) => {
   await expect(page.locator('main img')).toHaveCount(0);
   await look(page, 'logs-hostile');
   // A megabyte.
-  await server.call('shop/drawer/large/fill', [1 << 20]);
+  expect(await server.call('shop/drawer/large/fill', [1_000_000])).toBe(1_000_000);
   await page.goto(`${server.admin}/state/shop/drawer/large`);
   await expect(page.locator('.value-text')).toBeVisible();
   await look(page, 'entity-large');

@@ -18,7 +18,7 @@ use styx_protocol::task::LocalView;
 use super::answers::{Answers, Reader};
 use super::components::Components;
 use super::copying::Copying;
-use super::io::{Asker, WorkerConfig, WorkerEffect};
+use super::io::{Asker, RestoreFailure, WorkerConfig, WorkerEffect};
 use super::mailbox::Mailbox;
 use crate::COORDINATOR;
 use crate::admin_query::QueryView;
@@ -46,6 +46,8 @@ pub(super) struct Membership<L, R> {
     machine: Worker<Asker<L>>,
     workers: BTreeMap<NodeId, WorkerId>,
     progress: Progress,
+    /// Why it cannot begin.
+    failure: Option<RestoreFailure>,
     /// Messages that wait until the components of a deployment are compiled, in order.
     postponed: VecDeque<(Node, Message)>,
     /// Those components.
@@ -102,6 +104,7 @@ impl<L, R> Membership<L, R> {
             workers: members.map(|(worker, member)| (member.node, WorkerId(worker as u16))).collect(),
             invite,
             progress: Progress::Beginning,
+            failure: None,
             postponed: VecDeque::new(),
             missing: BTreeSet::new(),
             reads: VecDeque::new(),
@@ -189,7 +192,26 @@ impl<L, R> Membership<L, R> {
             "a worker joins once, when it is ready"
         );
         self.progress = Progress::Replaying;
-        let envelope = Envelope::Joined { generation: self.invite.generation };
+        self.report(effects);
+    }
+
+    /// What it is to begin with cannot be read.
+    pub(super) fn fail(&mut self, failure: RestoreFailure, effects: &mut Vec<WorkerEffect<L, R>>) {
+        self.failure = Some(failure);
+        self.report(effects);
+    }
+
+    /// Tells the coordinator that this worker has begun, or cannot; once more on each connection, since what was told on
+    /// one before may be lost with it.
+    pub(super) fn report(&self, effects: &mut Vec<WorkerEffect<L, R>>) {
+        let generation = self.invite.generation;
+        let envelope = match &self.failure {
+            Some(RestoreFailure { why, damaged }) => {
+                Envelope::RestoreFailed { generation, why: why.clone(), damaged: *damaged }
+            }
+            None if self.progress == Progress::Replaying => Envelope::Joined { generation },
+            None => return,
+        };
         effects.push(WorkerEffect::SendControl { to: COORDINATOR, envelope });
     }
 

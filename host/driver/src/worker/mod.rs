@@ -295,6 +295,11 @@ impl<L, R> WorkerDriver<L, R> {
                     // The one that was asked before may have been another process.
                     self.components.fetching().for_each(|digest| fetch(digest, effects));
                 }
+                if node == COORDINATOR
+                    && let Some(membership) = &self.membership
+                {
+                    membership.report(effects);
+                }
             }
             NetworkEvent::Lost { peer, why } => {
                 say(Diagnostic::info(format!("connection lost: {why}")).node(peer));
@@ -526,12 +531,11 @@ impl<L, R> WorkerDriver<L, R> {
                 }
                 self.prepare(missing, effects);
             }
-            Err(RestoreFailure { why, damaged }) => {
-                let message = format!("this worker cannot begin: {why}");
+            Err(failure) => {
+                let message = format!("this worker cannot begin: {}", failure.why);
                 let diagnostic = Diagnostic::error(message).code("SNAPSHOT_STORE").generation(generation);
                 effects.push(WorkerEffect::Diagnostic(diagnostic));
-                let envelope = Envelope::RestoreFailed { generation, why, damaged };
-                effects.push(WorkerEffect::SendControl { to: COORDINATOR, envelope });
+                membership.fail(failure, effects);
             }
         }
     }

@@ -504,6 +504,8 @@ fn who_cannot_restore_a_snapshot_tells_the_coordinator_and_begins_nothing() {
         panic!("{:?}", rig.controls)
     };
     assert_eq!(why, "a flipped bit");
+    rig.network(NetworkEvent::Connected { peer: COORDINATOR, restarted: true });
+    assert_eq!(rig.controls.len(), 2, "the first may be lost: {:?}", rig.controls);
 }
 
 #[test]
@@ -547,6 +549,8 @@ fn who_has_restored_a_snapshot_joins_once_its_components_are_compiled() {
         *to == COORDINATOR && matches!(envelope, Envelope::Joined { generation: Generation(1) })
     };
     assert_eq!(rig.controls.iter().filter(|control| joined(control)).count(), 1, "{:?}", rig.controls);
+    rig.network(NetworkEvent::Connected { peer: COORDINATOR, restarted: true });
+    assert_eq!(rig.controls.iter().filter(|control| joined(control)).count(), 2, "what was told before may be lost");
 
     // What it has written of a snapshot is told when it is, and when the coordinator asks again; not in other generations.
     let written = WrittenPart { epoch: Epoch(10), objects: vec![5], hashes: vec![], carried: vec![] };
