@@ -11,7 +11,8 @@ pub fn merge(parts: Vec<RequestTrace>) -> Option<RequestTrace> {
     let mut parts = parts.into_iter();
     let mut trace = parts.next()?;
     for part in parts {
-        if trace.app.is_empty() {
+        // Who has run only calls of it knows what was asked for, and not of which entity.
+        if trace.app.is_empty() || trace.key.is_empty() && !part.key.is_empty() {
             (trace.app, trace.operator) = (part.app, part.operator);
             (trace.function, trace.key) = (part.function, part.key);
         }
@@ -184,10 +185,11 @@ mod tests {
         let (root, child) = (77, place_of_call(77, 1));
         let here = vec![part(1, 10, 12, "lock_free", "open", &[]), part(1, 20, 22, "lock_free", "ok", &[(root, 1)])];
         let there = vec![part(2, 14, 18, "lock_free", "open", &[(child, 0)])];
-        let trace = |attempts| RequestTrace { begun_us: 5, attempts, ..RequestTrace::default() };
-        let ended = RequestTrace { ended_us: Some(40), status: "committed".into(), ..trace(here) };
+        let trace = |attempts| RequestTrace { begun_us: 5, app: "shop".into(), attempts, ..RequestTrace::default() };
+        let ended = RequestTrace { ended_us: Some(40), status: "committed".into(), key: "both".into(), ..trace(here) };
         let merged = merge(vec![trace(there), ended]).unwrap();
         assert_eq!((merged.attempts.len(), &*merged.status), (1, "committed"));
+        assert_eq!(&*merged.key, "both", "one of them knows the entity");
         let attempt = &merged.attempts[0];
         assert_eq!((&*attempt.outcome, attempt.begun_us, attempt.ended_us), ("ok", 10, 22));
         let of = |place| attempt.calls.iter().find(|call| call.id == super::super::recording::id_of(place)).unwrap();
