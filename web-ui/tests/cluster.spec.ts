@@ -59,7 +59,7 @@ test('a migration is watched, paused and cancelled @pictures', async ({ page }) 
   for (let at = 0; at < 40; at += 1) await server.call(`shop/drawer/d${at}/fill`, [256 << 10]);
   const started = await fetch(`${server.admin}/v1/migrations`, {
     method: 'POST',
-    body: JSON.stringify({ empty: 2, rate: 50_000, wait: false }),
+    body: JSON.stringify({ empty: 2, rate: 12_000, wait: false }),
   });
   expect(started.ok, await started.text()).toBe(true);
   await page.goto(`${server.admin}/migrations`);
