@@ -236,7 +236,7 @@ pub struct ServerConfig {
 
     /// Most bytes a second that each worker copies of partitions that go to other workers, unless a migration says
     /// otherwise; 0: as fast as it can
-    #[arg(help_heading = roles::COORDINATOR, long, value_name = "SIZE", value_parser = bytes, default_value = "0")]
+    #[arg(help_heading = roles::COORDINATOR, long, value_name = "SIZE", value_parser = bytes, default_value = "16MiB")]
     pub migration_rate: u64,
 
     /// Whether a worker that joins gets its share of the partitions by itself; otherwise it has none until a migration

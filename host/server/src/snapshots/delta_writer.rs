@@ -57,6 +57,7 @@ impl DeltaWriter {
         let mut conditions = UntilDropped(over.clone());
         let mut writer = parts::DeltaWriter::new(store, partitions, generation, restored);
         let thread = std::thread::Builder::new().name("styx-deltas".into()).spawn(move || {
+            super::go_behind();
             fatal_on_panic("deltas", move || {
                 for note in inbox {
                     match writer.take(note, &mut conditions) {

@@ -54,6 +54,7 @@ impl StoreThread {
         let SnapshotOptions { retention, components, .. } = options;
         let mut writer = ManifestWriter::new(store, genesis, generation, retention, found);
         let thread = std::thread::Builder::new().name("styx-snapshots".into()).spawn(move || {
+            super::go_behind();
             fatal_on_panic("snapshots", move || {
                 for order in inbox {
                     tell(match order {
