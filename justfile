@@ -167,4 +167,4 @@ model *args:
 # Plant each bug, in the protocol and around it; the simulator must catch every one. `--sample 50`: small bugs by chance, in any deciding line
 [positional-arguments]
 mutants *args:
-    {{ if args =~ '--(sample|only|survivors-of|list|crate)' { "nice cargo run --release --quiet -p styx-mutants --" } else { "cargo build " + checked + " --quiet --workspace --bin styx-dst --features styx-dst/mutants && target/release/styx-dst --mutants" } }} "$@"
+    {{ if args =~ '--(sample|only|survivors-of|list|crate)' { "nice cargo run --release --quiet -p styx-mutants --" } else { "cargo build " + checked + " --quiet --workspace --bin styx-dst && target/release/styx-dst --mutants" } }} "$@"
