@@ -218,8 +218,6 @@ bugs! {
     /// A record is one request, whatever its names stand for when it is read again. Planted: it is compared with what it
     /// was, and refused.
     RecordsCompared,
-    /// What the epoch under way has executed counts as executed. Planted: a record does once the epoch has ended.
-    RecordsMarkedLate,
     /// A front goes on where replies end. Planted: it passes over the record there.
     FrontSkipsOne,
     /// Records beyond the watermark that have their reply are passed over. Planted: they are answered again.

@@ -169,7 +169,7 @@ impl<W> Ingress<W> {
         let admitted = || self.bodies.get(&id).filter(|_| !planted(Bug::DuplicatesAdmitted)).map(|body| (None, *body));
         let is_over = |origin: &Origin| {
             let is_unmarked = || unmarked.iter().any(|(_, record)| record.is_of(origin));
-            is_unmarked() && !planted(Bug::RecordsMarkedLate) || watermark::is_over(ground.state(), id, origin)
+            is_unmarked() || watermark::is_over(ground.state(), id, origin)
         };
         let Some((known, body)) = seen.or_else(admitted) else {
             if request.origin.as_deref().is_some_and(is_over) {
