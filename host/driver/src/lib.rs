@@ -25,6 +25,8 @@ pub mod network;
 pub mod single;
 pub mod snapshots;
 pub mod suspicion;
+#[cfg(test)]
+mod testing;
 pub mod time;
 pub mod wire;
 pub mod worker;

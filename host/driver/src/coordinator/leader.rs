@@ -204,6 +204,11 @@ impl<W> LeaderState<W> {
         self.machine.is_migrating()
     }
 
+    /// Why partitions cannot go to these owners now, if they cannot.
+    pub(super) fn refuses_migration(&self, owners: &[WorkerId]) -> Option<&'static str> {
+        self.machine.refuses_migration(owners)
+    }
+
     pub(super) fn migration_stage(&self) -> Option<MigrationStage> {
         self.machine.migration_stage()
     }

@@ -15,7 +15,6 @@ use super::migration_history::{Begun, MigrationState, Transfer};
 use super::placing::{self, Goal};
 use super::snapshots::SnapshotWaiter;
 use super::step::Step;
-use crate::client::Answer;
 use crate::diagnostic::Diagnostic;
 use crate::snapshots::NoSnapshot;
 use crate::wire::{CopyPace, Envelope};
@@ -75,7 +74,7 @@ impl<W, R> CoordinatorDriver<W, R> {
             && planned_on != (leader.generation(), leader.placement().version())
         {
             let abort = Abort::new(Code::BadArguments, PLACEMENT_CHANGED);
-            return step.extend(waiter.map(|waiter| Effect::Answer(waiter, Answer::Controlled(Err(abort)))));
+            return step.controlled(waiter, Err(abort));
         }
         let owners = match self.leader.as_deref().filter(|leader| leader.serves()) {
             Some(leader) => placing::reach(goal, leader.placement().owners(), &leader.nodes())
@@ -85,7 +84,7 @@ impl<W, R> CoordinatorDriver<W, R> {
         match owners {
             Ok(owners) if options.mode == MigrationMode::StopAndRestart => self.restart(owners, options, waiter, step),
             Ok(owners) => self.begin_migration(owners, options, waiter, step),
-            Err(abort) => step.extend(waiter.map(|waiter| Effect::Answer(waiter, Answer::Controlled(Err(abort))))),
+            Err(abort) => step.controlled(waiter, Err(abort)),
         }
     }
 
@@ -114,7 +113,7 @@ impl<W, R> CoordinatorDriver<W, R> {
         let begun = Begun { generation, ticket: options.ticket, version, transfers, rate: self.pace.rate };
         self.migrations.begin(begun, step.now.monotonic, step.now.wall);
         self.show_migrations(true, step);
-        step.extend(waits_no_more.map(|waiter| Effect::Answer(waiter, Answer::Controlled(Ok(())))));
+        step.controlled(waits_no_more, Ok(()));
     }
 
     /// Has workers copy as fast as they may, from now on.
@@ -155,7 +154,7 @@ impl<W, R> CoordinatorDriver<W, R> {
             }
             _ => Err(Abort::new(Code::BadArguments, "no migration is under way that still copies")),
         };
-        step.extend(waiter.map(|waiter| Effect::Answer(waiter, Answer::Controlled(result))));
+        step.controlled(waiter, result);
     }
 
     /// An owner says how much it has copied.
@@ -205,7 +204,7 @@ impl<W, R> CoordinatorDriver<W, R> {
         } else {
             Err(Abort::new(Code::BadArguments, "no migration is under way that can be cancelled"))
         };
-        step.extend(waiter.map(|waiter| Effect::Answer(waiter, Answer::Controlled(result))));
+        step.controlled(waiter, result);
     }
 
     /// Owners to be that have all that is to be theirs wait for a snapshot, if such are taken.

@@ -72,7 +72,7 @@ use self::step::Step;
 use self::views::Views;
 use self::workers::Workers;
 use crate::admission::LogCondition;
-use crate::client::{Answer, ClientMessage};
+use crate::client::ClientMessage;
 use crate::gateway::{Router, RouterEffect};
 use crate::leadership::Leadership;
 use crate::log_time::LogTime;
@@ -294,7 +294,7 @@ impl<W, R> CoordinatorDriver<W, R> {
             step.push(Effect::Forget(gateway));
         }
         for (waiter, abort) in self.deployments.expire(self.config.timing.prepare_max, now) {
-            step.push(Effect::Answer(waiter, Answer::Controlled(Err(abort))));
+            step.controlled(Some(waiter), Err(abort));
         }
         self.proceed_with_leaving(step);
         self.proceed_with_shares(step);
@@ -360,7 +360,7 @@ impl<W, R> CoordinatorDriver<W, R> {
         let (timing, now) = (self.config.timing, step.time());
         let known = self.gateways.oldest_known(timing.gateway_slow, now);
         while let Some((waiter, result)) = self.deployments.announced(known, timing.announce_max, now) {
-            step.push(Effect::Answer(waiter, Answer::Controlled(result)));
+            step.controlled(Some(waiter), result);
         }
     }
 

@@ -8,7 +8,6 @@ use styx_protocol::message::Message;
 use super::CoordinatorDriver;
 use super::io::Effect;
 use super::step::Step;
-use crate::client::Answer;
 use crate::diagnostic::Diagnostic;
 use crate::network::NetworkEvent;
 use crate::wire::Envelope;
@@ -114,7 +113,7 @@ impl<W, R> CoordinatorDriver<W, R> {
                     }
                 }
                 for (waiter, abort) in self.deployments.prepared(from, digest, result) {
-                    step.push(Effect::Answer(waiter, Answer::Controlled(Err(abort))));
+                    step.controlled(Some(waiter), Err(abort));
                 }
                 self.sequence(step);
             }

@@ -3,15 +3,14 @@
 
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::ids::WorkerId;
+use styx_protocol::machine::coordinator::{MIGRATION_UNDER_WAY, MigrationStage};
 use styx_protocol::membership;
 use styx_protocol::placement::Seating;
 
 use super::CoordinatorDriver;
-use super::io::Effect;
 use super::migration_history::{Begun, MigrationState};
 use super::migrations::{MigrationOptions, transfers};
 use super::step::Step;
-use crate::client::Answer;
 
 /// `W` names whoever waits for it.
 #[derive(Debug)]
@@ -37,16 +36,12 @@ impl<W, R> CoordinatorDriver<W, R> {
     ) {
         let Some(leader) = self.leader.as_deref() else { return };
         let placement = leader.placement().clone();
-        let why = if leader.is_migrating() || self.restarting.is_some() {
-            Some("another migration is under way: wait for its end, or cancel it")
-        } else if owners == placement.owners() {
-            Some("every partition is where it is to be")
-        } else {
-            None
+        let why = match self.restarting {
+            Some(_) => Some(MIGRATION_UNDER_WAY),
+            None => leader.refuses_migration(&owners),
         };
-        let answer = |waiter, result| Effect::Answer(waiter, Answer::Controlled(result));
         if let Some(why) = why {
-            return step.extend(waiter.map(|waiter| answer(waiter, Err(Abort::new(Code::BadArguments, why)))));
+            return step.controlled(waiter, Err(Abort::new(Code::BadArguments, why)));
         }
         let begun = Begun {
             generation: leader.generation(),
@@ -57,11 +52,11 @@ impl<W, R> CoordinatorDriver<W, R> {
         };
         let seats = Seating::seats_after(leader.seats(), placement.owners(), &owners);
         self.migrations.begin(begun, step.now.monotonic, step.now.wall);
-        self.migrations.reached(styx_protocol::machine::coordinator::MigrationStage::Flipping);
+        self.migrations.reached(MigrationStage::Flipping);
         let (now, later) = if options.wait { (None, waiter) } else { (waiter, None) };
         self.restarting = Some(Restarting { seating: Seating { seats, owners }, waiter: later });
         self.show_migrations(true, step);
-        step.extend(now.map(|waiter| answer(waiter, Ok(()))));
+        step.controlled(now, Ok(()));
         self.membership(membership::Input::Restart, step);
     }
 
@@ -80,6 +75,6 @@ impl<W, R> CoordinatorDriver<W, R> {
         };
         self.migrations.end(state, step.now.monotonic, step.now.wall);
         self.show_migrations(true, step);
-        step.extend(waiter.map(|waiter| Effect::Answer(waiter, Answer::Controlled(result))));
+        step.controlled(waiter, result);
     }
 }

@@ -1,8 +1,10 @@
 //! A step of the driver: the time that it is, and where effects go.
 
+use styx_protocol::abort::Abort;
 use styx_protocol::ids::NodeId;
 
 use super::io::Effect;
+use crate::client::Answer;
 use crate::diagnostic::Diagnostic;
 use crate::time::{Instant, Now};
 use crate::wire::Envelope;
@@ -33,6 +35,11 @@ impl<'a, W, R> Step<'a, W, R> {
     /// Tells people.
     pub(super) fn log(&mut self, diagnostic: Diagnostic) {
         self.push(Effect::Diagnostic(diagnostic));
+    }
+
+    /// Answers whoever waits for a deployment or a migration, if anybody does.
+    pub(super) fn controlled(&mut self, waiter: Option<W>, result: Result<(), Abort>) {
+        self.extend(waiter.map(|waiter| Effect::Answer(waiter, Answer::Controlled(result))));
     }
 
     /// Sends a message outside of generations.

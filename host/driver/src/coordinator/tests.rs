@@ -20,7 +20,7 @@ use styx_protocol::task::LocalView;
 use styx_transcript::{did, scenario, told};
 
 use super::*;
-use crate::client::Failure;
+use crate::client::{Answer, Failure};
 use crate::network::NetworkEvent;
 use crate::snapshots::{ManifestPut, SnapshotConfig, StoreFailure};
 use crate::wire::Invite;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use styx_protocol::attempt::Execution;
-use styx_protocol::catalog::{Catalog, Component, Control, Deployment, Digest, Isolation, Limits, OperatorSpec};
+use styx_protocol::catalog::{Catalog, Control, Digest};
 use styx_protocol::entity::Layout;
 use styx_protocol::ids::{EngineHash, Epoch, OperatorId, PlacementVersion, RequestId, Timestamp, WorkerId};
 use styx_protocol::machine::worker::{Batch, ClientRequest, Executed, STEP_MAX};
@@ -24,6 +24,7 @@ use super::heartbeat::{HEARTBEAT, HURRY, LEAVE_MAX, LINGER, SILENT};
 use super::*;
 use crate::client::{Answer, ClientMessage};
 use crate::suspicion::Suspect;
+use crate::testing::shop;
 use crate::wire::{AdminQuery, Member, Query, Question, SnapshotPlace, WrittenPart};
 
 const LAYOUT: Layout = Layout { seed: 7, partitions: 4 };
@@ -513,21 +514,7 @@ fn who_has_restored_a_snapshot_joins_once_its_components_are_compiled() {
     let _transcript = scenario!("worker");
     let digest = Digest([3; 32]);
     let mut catalog = Catalog::default();
-    catalog.apply(&Control::Deploy(Deployment {
-        id: "dp_1".into(),
-        app: "shop".into(),
-        created: Timestamp(1),
-        components: vec![Component { name: "c".into(), digest, size: 1, sdk: String::new() }],
-        operators: vec![OperatorSpec {
-            name: "stock".into(),
-            component: 0,
-            key_prefix: None,
-            isolation: Isolation::default(),
-            doc: String::new(),
-            functions: vec![],
-        }],
-        limits: Limits::default(),
-    }));
+    catalog.apply(&Control::Deploy(shop(digest)));
     let frame = SnapshotHeader {
         generation: Generation(0),
         epoch: Epoch(9),

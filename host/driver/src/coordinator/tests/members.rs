@@ -1,30 +1,16 @@
 //! Workers that join, leave, were emptied; and a migration for which everything stops.
 
-use styx_protocol::catalog::{Isolation, OperatorSpec};
 use styx_protocol::ids::WorkerId;
 
 use super::*;
+use crate::testing::shop;
 
 const NEW: NodeId = NodeId(13);
 const DIGEST: Digest = Digest([9; 32]);
 
 impl Rig {
     fn deploy_operator(&mut self) {
-        let control = Control::Deploy(Deployment {
-            id: "dp_1".into(),
-            app: "shop".into(),
-            created: Timestamp(1),
-            components: vec![Component { name: "c".into(), digest: DIGEST, size: 1, sdk: String::new() }],
-            operators: vec![OperatorSpec {
-                name: "stock".into(),
-                component: 0,
-                key_prefix: None,
-                isolation: Isolation::default(),
-                doc: String::new(),
-                functions: vec![],
-            }],
-            limits: Limits::default(),
-        });
+        let control = Control::Deploy(shop(DIGEST));
         self.step(Event::Deploy { control, waiter: "app" });
         self.advance();
     }

@@ -36,6 +36,9 @@ use crate::snapshot::SnapshotHeader;
 use crate::wire::fault::{PeerFault, why};
 use crate::wire::message::{Begin, Message, Node, Replay, Replayed};
 
+/// Why a migration is refused while another one goes on.
+pub const MIGRATION_UNDER_WAY: &str = "another migration is under way: wait for its end, or cancel it";
+
 /// The machine of the coordinator. `W` names whoever waits for a deployment.
 #[derive(Debug)]
 pub struct Coordinator<W> {
@@ -237,12 +240,12 @@ impl<W> Coordinator<W> {
         self.tell_all(&Message::Drain, actions);
     }
 
-    /// Has partitions copied to other owners.
-    fn migrate(&mut self, owners: Vec<WorkerId>, waiter: Option<W>, actions: &mut Vec<Action<W>>) {
-        let why = if self.draining {
+    /// Why partitions cannot go to these owners now, if they cannot.
+    pub fn refuses_migration(&self, owners: &[WorkerId]) -> Option<&'static str> {
+        if self.draining {
             Some("the generation ends")
         } else if self.migration.is_some() {
-            Some("another migration is under way: wait for its end, or cancel it")
+            Some(MIGRATION_UNDER_WAY)
         } else if owners.len() != self.placement.owners().len() {
             Some("every partition has an owner, and there are not more")
         } else if owners.iter().any(|owner| owner.0 >= self.placement.workers()) {
@@ -251,8 +254,12 @@ impl<W> Coordinator<W> {
             Some("every partition is where it is to be")
         } else {
             None
-        };
-        if let Some(why) = why {
+        }
+    }
+
+    /// Has partitions copied to other owners.
+    fn migrate(&mut self, owners: Vec<WorkerId>, waiter: Option<W>, actions: &mut Vec<Action<W>>) {
+        if let Some(why) = self.refuses_migration(&owners) {
             let refused = |waiter| Action::Controlled { waiter, result: Err(Abort::new(Code::BadArguments, why)) };
             return actions.extend(waiter.map(refused));
         }
