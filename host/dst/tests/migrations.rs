@@ -1,9 +1,11 @@
 //! Migrations in the middle of which processes die, at every step of them: who gives, who takes, who coordinates, all.
 
 use styx_dst::plan::{Amid, FAULTS, Fault, Plan};
-use styx_dst::run::{simulate, world_seed};
+use styx_dst::run::world_seed;
 use styx_dst::world::World;
 use styx_sim::random::Random;
+
+use crate::comes_through;
 
 /// A world in which nothing happens but requests and one migration, amid which these die.
 fn world(at: u64, events: u64, victims: &[usize], notes: bool) -> World {
@@ -33,13 +35,8 @@ fn a_migration_that_is_cut_off_at_any_step_leaves_every_key_at_one_owner() {
     for (case, victims) in [&[0][..], &[1], &[2], &[3], &[0, 1, 2, 3]].into_iter().enumerate() {
         for step in 0..80 {
             let (at, events) = ((case + step) as u64 % 4, 5 * step as u64);
-            let mut simulated = world(at, events, victims, false);
-            if let Err(failure) = simulate(&mut simulated) {
-                let mut again = world(at, events, victims, true);
-                let _ = simulate(&mut again);
-                again.history(&failure).iter().for_each(|line| println!("{line}"));
-                panic!("world {at}, {victims:?} after {events} events: {failure:?}");
-            }
+            let name = format_args!("world {at}, {victims:?} after {events} events");
+            let simulated = comes_through(name, |notes| world(at, events, victims, notes));
             let figures = simulated.figures();
             *if figures.migrations > 0 { &mut through } else { &mut cut_off } += 1;
             died += u64::from(figures.crashes > 0);

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use styx_dst::plan::{FAULTS, Fault, Plan};
-use styx_dst::run::{simulate, world_seed};
+use styx_dst::run::world_seed;
 use styx_dst::world::World;
 use styx_protocol::replies::Retention;
 use styx_sim::random::Random;
+
+use crate::comes_through;
 
 fn world(at: u64, notes: bool) -> World {
     let mut random = Random::new(world_seed(4711, at));
@@ -34,13 +36,7 @@ fn world(at: u64, notes: bool) -> World {
 fn nobody_reads_what_is_over() {
     let (mut queries, mut takeovers) = (0, 0);
     for at in 0..100 {
-        let mut simulated = world(at, false);
-        if let Err(failure) = simulate(&mut simulated) {
-            let mut again = world(at, true);
-            let _ = simulate(&mut again);
-            again.history(&failure).iter().for_each(|line| println!("{line}"));
-            panic!("world {at}: {failure:?}");
-        }
+        let simulated = comes_through(format_args!("world {at}"), |notes| world(at, notes));
         queries += simulated.figures().queries;
         takeovers += simulated.figures().takeovers;
     }

@@ -5,6 +5,8 @@ use styx_dst::run::{simulate, world_seed};
 use styx_dst::world::World;
 use styx_sim::random::Random;
 
+use crate::comes_through;
+
 /// A world in which nothing happens but requests, deployments and removals, and all that an epoch changes takes longer
 /// than a worker may be silent.
 fn world(at: u64, step_max: usize, notes: bool) -> World {
@@ -29,12 +31,7 @@ fn world(at: u64, step_max: usize, notes: bool) -> World {
 fn whoever_changes_much_is_not_taken_for_lost() {
     let mut lost = 0;
     for at in 0..20 {
-        if let Err(failure) = simulate(&mut world(at, 1, false)) {
-            let mut again = world(at, 1, true);
-            let _ = simulate(&mut again);
-            again.history(&failure).iter().for_each(|line| println!("{line}"));
-            panic!("world {at}: {failure:?}");
-        }
+        comes_through(format_args!("world {at}"), |notes| world(at, 1, notes));
         // As long as they come, steps have one generation follow on the other.
         lost += usize::from(simulate(&mut world(at, 1 << 30, false)).is_err_and(|failure| failure.check == "flapping"));
     }
