@@ -5,10 +5,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use reqwest::StatusCode;
-use serde_json::{Value, json};
+use reqwest::{Method, StatusCode};
+use serde_json::json;
 use styx_harness::Role;
 
+use super::migrations::migrate;
 use crate::process::Endpoints;
 use crate::process::cluster::{Cluster, PATIENCE};
 use crate::process::load::Load;
@@ -29,12 +30,6 @@ async fn spreads(cluster: &Cluster, enough: impl Fn(&[u64]) -> bool) -> Vec<u64>
         assert!(began.elapsed() < PATIENCE, "{partitions:?}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-}
-
-async fn migrate(cluster: &Cluster, body: Value) -> (StatusCode, Value) {
-    let url = format!("http://{}/v1/migrations", cluster.admin());
-    let response = cluster.http().post(url).json(&body).send().await.unwrap();
-    (response.status(), response.json().await.unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -58,7 +53,7 @@ async fn who_comes_gets_its_share_and_who_goes_gives_it_away() {
     load.goes_on(100).await;
 
     // Who was emptied stays so, whoever coordinates.
-    let (status, body) = migrate(&cluster, json!({ "empty": 2 })).await;
+    let (status, body) = migrate(&cluster, Method::POST, json!({ "empty": 2 })).await;
     assert_eq!(status, StatusCode::OK, "{body}");
     let before = cluster.generation().await;
     cluster.kill(&[Role::Coordinator]).await;
@@ -78,7 +73,7 @@ async fn a_migration_may_stop_everything_and_nothing_is_lost() {
     let load = Load::on(&cluster.client());
     load.goes_on(100).await;
     let generation = cluster.generation().await;
-    let (status, body) = migrate(&cluster, json!({ "empty": 2, "mode": "stop-and-restart" })).await;
+    let (status, body) = migrate(&cluster, Method::POST, json!({ "empty": 2, "mode": "stop-and-restart" })).await;
     assert_eq!((status, &body["migration"]["state"]), (StatusCode::OK, &json!("done")), "{body}");
     cluster.settles(2, generation).await;
     assert_eq!(spreads(&cluster, |partitions| partitions.len() == 2).await, [1024, 0]);
@@ -86,7 +81,7 @@ async fn a_migration_may_stop_everything_and_nothing_is_lost() {
     let outcome = load.ends().await;
     println!("{outcome}");
     assert_eq!(outcome.unknown, 0, "no request was doubtful");
-    let (status, body) = migrate(&cluster, json!({ "empty": 2, "mode": "at-once" })).await;
+    let (status, body) = migrate(&cluster, Method::POST, json!({ "empty": 2, "mode": "at-once" })).await;
     assert_eq!(status, StatusCode::BAD_REQUEST, "{body}");
 }
 

@@ -14,7 +14,7 @@ async fn partitions_of(cluster: &Cluster) -> Vec<u64> {
     workers["workers"].as_array().unwrap().iter().map(|worker| worker["partitions"].as_u64().unwrap()).collect()
 }
 
-async fn migrate(cluster: &Cluster, method: Method, body: Value) -> (StatusCode, Value) {
+pub(super) async fn migrate(cluster: &Cluster, method: Method, body: Value) -> (StatusCode, Value) {
     let url = format!("http://{}/v1/migrations", cluster.admin());
     let response = cluster.http().request(method, url).json(&body).send().await.unwrap();
     (response.status(), response.json().await.unwrap())
