@@ -5,6 +5,7 @@
 //! what the network did.
 
 mod outbox;
+mod places;
 mod router;
 mod scatter;
 #[cfg(test)]

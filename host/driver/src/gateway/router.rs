@@ -12,11 +12,12 @@ use std::time::Duration;
 use styx_planted::{Bug, planted};
 use styx_protocol::catalog::{Catalog, CatalogImage};
 use styx_protocol::ids::{Generation, NodeId, OperatorId, PlacementVersion, WorkerId};
-use styx_protocol::machine::worker::ClientRequest;
+use styx_protocol::machine::worker::{ClientRequest, is_full};
 use styx_protocol::replies::Reply;
 use styx_protocol::route::{memory_of, sequencer_of};
 
 use super::outbox::Outbox;
+use super::places::{Place, Places};
 use super::scatter::ScatterGather;
 use crate::COORDINATOR;
 use crate::admission::backlog_for;
@@ -60,6 +61,7 @@ pub enum RouterEffect<W, R> {
 #[derive(Debug)]
 pub struct Router<W, R> {
     backlog_max: usize,
+    places: Places,
     view: Option<View>,
     catalog: Arc<Catalog>,
     next_ticket: u64,
@@ -72,10 +74,17 @@ pub struct Router<W, R> {
     reviewed: Option<Instant>,
 }
 
+/// Somebody who waits, with a place among those who wait for the same app.
+#[derive(Debug)]
+struct Client<W> {
+    waiter: W,
+    _place: Place,
+}
+
 /// A question of somebody here.
 #[derive(Debug)]
 enum Asked<W, R> {
-    Client(Question, W),
+    Client(Question, Client<W>),
     Admin(AdminQuery, R),
 }
 
@@ -105,7 +114,7 @@ struct InFlight<W, R> {
 
 #[derive(Debug)]
 enum Subject<W, R> {
-    Client(Question, W),
+    Client(Question, Client<W>),
     /// One worker's part of a scatter-gather.
     Gather(u64),
     Overview(R),
@@ -116,6 +125,7 @@ impl<W, R> Router<W, R> {
     pub fn new(backlog_max: usize) -> Self {
         Router {
             backlog_max,
+            places: Places::default(),
             view: None,
             catalog: Arc::default(),
             next_ticket: 0,
@@ -150,13 +160,17 @@ impl<W, R> Router<W, R> {
             ClientMessage::Request(ClientRequest::Await { id, waiter }) => (Question::Await(id), waiter),
             ClientMessage::Read(query, to) => return self.ask(now, false, Asked::Admin(query, to), effects),
         };
-        if let Question::Submit(request, _) | Question::Query(request) = &question
-            && self.in_flight.len() + self.postponed.len() >= backlog_for(request.retained, self.backlog_max)
-            && !planted(Bug::BacklogIgnored)
-        {
-            return effects.push(RouterEffect::Answer(waiter, Answer::overloaded(request.id)));
+        let mut app = None;
+        if let Question::Submit(request, _) | Question::Query(request) = &question {
+            app = self.catalog.operator(request.operator).map(|operator| &operator.app);
+            let waiting = self.in_flight.len() + self.postponed.len();
+            let most = backlog_for(request.retained, self.backlog_max);
+            if is_full(waiting, self.places.taken(app), most) && !planted(Bug::BacklogIgnored) {
+                return effects.push(RouterEffect::Answer(waiter, Answer::overloaded(request.id)));
+            }
         }
-        self.ask(now, false, Asked::Client(question, waiter), effects);
+        let client = Client { waiter, _place: self.places.take(app) };
+        self.ask(now, false, Asked::Client(question, client), effects);
     }
 
     /// Takes the cluster as it is now; gives whether that was news at all.
@@ -220,7 +234,7 @@ impl<W, R> Router<W, R> {
     fn postpone(&mut self, in_flight: InFlight<W, R>, tried: bool) {
         let (mut since, tried) = (in_flight.since, tried || in_flight.tried);
         let asked = match in_flight.subject {
-            Subject::Client(question, waiter) => Asked::Client(question, waiter),
+            Subject::Client(question, client) => Asked::Client(question, client),
             Subject::Overview(to) => Asked::Admin(AdminQuery::Cluster, to),
             Subject::Gather(gather) => {
                 // The other parts of it will find it gone.
@@ -254,9 +268,9 @@ impl<W, R> Router<W, R> {
         };
         let (generation, placement) = (view.generation, view.placement.version());
         match asked {
-            Asked::Client(question, waiter) => {
+            Asked::Client(question, client) => {
                 let node = node_of(view, self.worker_for(view, &question));
-                let subject = Subject::Client(question.clone(), waiter);
+                let subject = Subject::Client(question.clone(), client);
                 let in_flight = InFlight { since, node, generation, placement, tried, subject, until: None };
                 self.dispatch(in_flight, question, effects);
             }
@@ -344,13 +358,13 @@ impl<W, R> Router<W, R> {
                 continue;
             }
             match in_flight.subject {
-                Subject::Client(question, waiter) => {
+                Subject::Client(question, client) => {
                     let answer = answer_of(response).unwrap_or_else(|other| {
                         let message = format!("a worker answered {other:?} to {question:?}");
                         effects.push(RouterEffect::Diagnostic(Diagnostic::error(message).node(from)));
                         Answer::Failed(Failure::OutcomeUnknown)
                     });
-                    effects.push(RouterEffect::Answer(waiter, answer));
+                    effects.push(RouterEffect::Answer(client.waiter, answer));
                 }
                 Subject::Overview(to) => effects.push(RouterEffect::Respond(to, response)),
                 Subject::Gather(gather) => self.gathered(gather, response, effects),
@@ -365,8 +379,8 @@ impl<W, R> Router<W, R> {
         let newer = newer.is_some_and(|view| (view.generation, view.placement.version()) > asked);
         let (since, tried) = (in_flight.since, in_flight.tried);
         match in_flight.subject {
-            Subject::Client(question, waiter) if newer => {
-                self.ask(since, tried, Asked::Client(question, waiter), effects);
+            Subject::Client(question, client) if newer => {
+                self.ask(since, tried, Asked::Client(question, client), effects);
             }
             // The next view will say where.
             subject => self.postpone(InFlight { subject, ..in_flight }, false),
@@ -402,8 +416,8 @@ impl<W, R> Router<W, R> {
         let old = |since: Instant, patience: Duration| now.since(since) >= patience;
         for Postponed { since, tried, asked } in std::mem::take(&mut self.postponed) {
             match asked {
-                Asked::Client(question, waiter) if old(since, PATIENCE) => {
-                    effects.push(RouterEffect::Answer(waiter, Answer::Failed(giving_up(&question, tried))));
+                Asked::Client(question, client) if old(since, PATIENCE) => {
+                    effects.push(RouterEffect::Answer(client.waiter, Answer::Failed(giving_up(&question, tried))));
                 }
                 Asked::Admin(..) if old(since, ADMIN_PATIENCE) => {}
                 asked => self.postponed.push_back(Postponed { since, tried, asked }),
@@ -421,8 +435,8 @@ impl<W, R> Router<W, R> {
         let over = self.in_flight.iter().filter(|(_, in_flight)| is_over(in_flight));
         let over: Vec<u64> = over.map(|(ticket, _)| *ticket).collect();
         for ticket in over {
-            if let Some(InFlight { subject: Subject::Client(question, waiter), .. }) = self.in_flight.remove(&ticket) {
-                effects.push(RouterEffect::Answer(waiter, Answer::Failed(giving_up(&question, true))));
+            if let Some(InFlight { subject: Subject::Client(question, client), .. }) = self.in_flight.remove(&ticket) {
+                effects.push(RouterEffect::Answer(client.waiter, Answer::Failed(giving_up(&question, true))));
             }
         }
     }

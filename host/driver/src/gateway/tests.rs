@@ -2,6 +2,7 @@ mod everything;
 
 use std::sync::Arc;
 
+use styx_protocol::catalog::{Catalog, Control, Digest};
 use styx_protocol::entity::Layout;
 use styx_protocol::ids::{EngineHash, Epoch, Generation, OperatorId, PlacementVersion, RequestId, WorkerId};
 use styx_protocol::machine::worker::ClientRequest;
@@ -14,6 +15,7 @@ use super::router::{ADMIN_PATIENCE, GRACE, REVIEW};
 use super::*;
 use crate::admission::LogCondition;
 use crate::client::Failure;
+use crate::testing::shop;
 use crate::wire::{AdminQuery, Bytes, Member, Overview, Reply, TicketedResponse, View, WorkerStatus};
 
 const LAYOUT: Layout = Layout { seed: 7, partitions: 8 };
@@ -282,6 +284,28 @@ fn without_workers_requests_wait_within_bounds() {
     assert_eq!((rig.word(first), rig.word(second)), ("nothing", "nothing"));
     assert!(rig.later(PATIENCE + REVIEW).is_empty());
     assert_eq!((rig.word(first), rig.word(second)), ("unavailable", "unavailable"));
+}
+
+#[test]
+fn an_app_for_which_too_many_wait_keeps_no_other_out() {
+    let _transcript = scenario!("gateway");
+    let mut rig = Rig::new(32);
+    let mut catalog = Catalog::default();
+    catalog.apply(&Control::Deploy(shop(Digest([1; 32]))));
+    rig.view(View { catalog: Some(catalog.image()), ..view(1, true, &WORKERS) });
+    let ask = |rig: &mut Rig, operator| {
+        let request = Request { operator: OperatorId(operator), ..request(1, "a", false) };
+        rig.client(|waiter| ClientMessage::Request(ClientRequest::Query { request, waiter }))
+    };
+    let of_shop: Vec<u64> = (0..33).map(|_| ask(&mut rig, 0)).collect();
+    let of_others: Vec<u64> = (0..3).map(|_| ask(&mut rig, 7)).collect();
+    let refused = |rig: &Rig, all: &[u64]| all.iter().position(|client| rig.word(*client) == "OVERLOADED");
+    assert_eq!((refused(&rig, &of_shop), refused(&rig, &of_others)), (Some(32), Some(2)), "one part in sixteen is few");
+    for (from, query) in rig.pass() {
+        rig.respond(from, query.ticket, reply(1));
+    }
+    let again = ask(&mut rig, 0);
+    assert_eq!(rig.word(again), "nothing", "who has been answered waits no more");
 }
 
 #[test]

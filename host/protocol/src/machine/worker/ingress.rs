@@ -50,6 +50,12 @@ impl<W> Slot<W> {
 /// One such part of the backlog is few.
 const FEW: usize = 16;
 
+/// Tells whether a request must be refused where `most` may wait: as many do, and those `of_app`, its own app's, are not few.
+/// So an app that fills the backlog keeps no other out.
+pub fn is_full(waiting: usize, of_app: usize, most: usize) -> bool {
+    waiting >= most && of_app >= most / FEW
+}
+
 #[derive(Debug)]
 pub(super) struct Ingress<W> {
     epoch_size_max: usize,
@@ -244,13 +250,12 @@ impl<W> Ingress<W> {
         Ok(())
     }
 
-    /// An app of which few wait is let in though others have filled the backlog.
     fn check(&self, id: RequestId, app: &Arc<str>, crowded: bool, waiter: W) -> Result<W, ClientResponse<W>> {
         if self.draining {
             return Err(ClientResponse::Returned { waiter });
         }
-        let full = self.len() >= self.backlog_max
-            && self.admitted.len_of(app) + self.queries.len_of(app) >= self.backlog_max / FEW;
+        let of_app = self.admitted.len_of(app) + self.queries.len_of(app);
+        let full = is_full(self.len(), of_app, self.backlog_max);
         if !full && !crowded {
             return Ok(waiter);
         }

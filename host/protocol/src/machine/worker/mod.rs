@@ -32,6 +32,7 @@ mod work;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use ingress::is_full;
 pub use io::{
     Action, Batch, ClientRequest, ClientResponse, Config, Discarded, Executed, FallbackBatch, Input, STEP_MAX,
 };
