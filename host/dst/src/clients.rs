@@ -30,7 +30,7 @@ struct Slot {
     todo: Option<(usize, Kind)>,
     /// Attempts at this request that have failed.
     tries: u32,
-    /// Times that it was refused for too much that waits, one after the other.
+    /// Times that it was refused, or served by nobody, one after the other.
     refusals: u32,
     /// It has nothing left to ask.
     finished: bool,
@@ -349,16 +349,22 @@ impl Clients {
         }
         self.slots[slot].current = None;
         // As clients must: who is refused again and again asks less and less often.
-        let refused = matches!(&answer, Response::Reply(reply) if overloaded(reply));
+        let refused = match &answer {
+            Response::Reply(reply) => overloaded(reply),
+            Response::Failed(failure) => {
+                matches!(failure, Failure::Unavailable | Failure::DiskFull | Failure::LogStalled)
+            }
+            _ => false,
+        };
         let refusals = if refused { (self.slots[slot].refusals + 1).min(7) } else { 0 };
         self.slots[slot].refusals = refusals;
         let (todo, delay) = match answer {
-            Response::Reply(_) if refused => (Some((of, kind)), environment.random.between(500, 5_000 << refusals)),
+            Response::Reply(_) if refused => (Some((of, kind)), environment.random.between(500, 10_000 << refusals)),
             Response::Accepted if environment.random.chance(700) => (Some((of, Kind::Await)), 0),
             Response::Broken => return self.retry(slot, of, kind, environment),
             // Nothing has happened: anything may be asked again.
             Response::Failed(Failure::Unavailable | Failure::DiskFull | Failure::LogStalled) => {
-                (Some((of, kind)), environment.random.between(0, 30_000))
+                (Some((of, kind)), environment.random.between(0, 15_000 << refusals))
             }
             Response::Controlled(Err(abort)) if abort.code == Code::Overloaded => {
                 (Some((of, kind)), environment.random.between(0, 300_000))
@@ -371,6 +377,16 @@ impl Clients {
         let think = environment.plan.think;
         let delay = delay + environment.random.between(think.0, think.1);
         environment.queue.after(&mut environment.random, delay, Event::Wake(slot));
+    }
+
+    /// Faults have stopped: nobody is patient any more who waits for what was lost.
+    pub fn calm(&mut self, environment: &mut Environment) {
+        for attempt in self.waiting() {
+            if environment.history.attempts[attempt].lost {
+                let delay = environment.random.between(0, CALM_PATIENCE);
+                environment.after(delay, Event::Timeout(attempt));
+            }
+        }
     }
 
     /// A client's patience ends. Without faults, nobody need lose it.
@@ -433,6 +449,9 @@ impl Clients {
         environment.queue.after(&mut environment.random, 0, Event::Wake(self.slots.len() - 1));
     }
 }
+
+/// How long a client still waits for what was lost once faults have stopped, in microseconds.
+const CALM_PATIENCE: u64 = 500_000;
 
 /// Tokens that there can be.
 const TOKENS: u64 = 4;

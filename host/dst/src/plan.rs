@@ -291,7 +291,7 @@ impl ClusterPlan {
                 drain_us: random.pick(&[10_000, 500_000, 5_000_000]),
             },
             timing: Timing { tick: Duration::from_millis(random.pick(&[20, 20, 5])), ..Timing::default() },
-            gateway_backlog_max: random.pick(&[3, 20, 100_000, 100_000]),
+            gateway_backlog_max: random.seldom(125, &[3, 20], 100_000),
         }
     }
 
@@ -345,7 +345,7 @@ impl Plan {
 impl Plan {
     /// Draws a plan.
     pub fn draw(random: &mut Random) -> Self {
-        let small = random.chance(250);
+        let small = random.chance(150);
         let retention = Retention {
             age_us: random.pick(&[5_000, 50_000, 1 << 50, 1 << 50]),
             count: random.pick(&[1, 10, 1000, 1 << 20, 1 << 20]),
@@ -354,10 +354,10 @@ impl Plan {
         let mut config = Config {
             layout: Layout { seed: random.number(), partitions: random.pick(&[1, 2, 5, 16]) },
             modes: Modes { reordering: random.chance(800), fallback: random.chance(800), caching: random.chance(700) },
-            epoch_size_max: if small { random.between(1, 6) } else { random.between(8, 64) } as usize,
-            epoch_fuel_max: random.pick(&[1, 200, 1 << 40, 1 << 40]),
+            epoch_size_max: if small { random.between(1, 6) } else { random.between(8, 128) } as usize,
+            epoch_fuel_max: random.seldom(125, &[1, 200], 1 << 40),
             record_bytes_max: 0,
-            backlog_max: random.pick(&[2, 10, 1000, 1000, 1000, 1000, 1000, 1000]),
+            backlog_max: random.seldom(125, &[2, 10], 1000),
             suspended_max: random.pick(&[1, 3, 1000, 1000]),
             long_max: 0,
             retention,
@@ -424,9 +424,9 @@ impl Plan {
             config.long_max = others.pick(&[1, 2, 8]);
         }
         let records = RecordsPlan::draw(&mut Random::new(config.layout.seed ^ 0x5e_c0));
-        let mut verified = [50, 150, 150, 150].map(|share| random.chance(share));
+        let mut verified = [50, 50, 50, 50].map(|share| random.chance(share));
         verified[random.between(1, 3) as usize] = true;
-        let slots: usize = random.pick(&[1, 12, 40, 80, 120, 160, 160]);
+        let slots: usize = random.pick(&[1, 12, 40, 80, 160, 160, 160, 240]);
         Plan {
             config,
             cluster,
@@ -435,7 +435,10 @@ impl Plan {
             snapshotting,
             snapshots: random.pick(&[0, 0, 100, 500]),
             // Few clients ask one after the other, and each of their requests is an epoch.
-            requests: random.between(100, 300 + 10 * slots as u64),
+            requests: match slots {
+                1 => random.between(30, 100),
+                slots => random.between(100, 300 + 10 * slots as u64),
+            },
             slots,
             mix,
             looks: random.pick(&[0, 20, 100]),
@@ -452,7 +455,7 @@ impl Plan {
             step: random.pick(&[(0, 1), (1, 5), (5, 50), (20, 1_000)]),
             // Where steps are short, the whole of what an epoch changes takes longer than a worker may be silent.
             change: random.pick(&[0, 0, 1, 15_000 / config.step_max as u64]),
-            epoch_max_wait: Duration::from_micros(random.pick(&[0, 1_000, 5_000])),
+            epoch_max_wait: Duration::from_micros(random.pick(&[0, 1_000, 5_000, 5_000])),
             group_bytes_max,
             disk_reserve: random.pick(&[0, 256 << 10]),
             segment_bytes: random.pick(&[4 << 10, 64 << 10, 1 << 20]),

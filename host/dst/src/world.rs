@@ -33,6 +33,8 @@ const PAUSE_MAX: u64 = 100_000_000;
 const DAY: u64 = 86_400_000_000;
 /// When faults stop at the latest.
 const FAULTS_END: u64 = 10_000_000;
+/// Or when nothing has come of them for so long: an outage ends earlier, and clients who wait for what was lost show nothing.
+const STILL: u64 = 4_000_000;
 /// Nothing has happened for so long when all is quiet.
 const QUIET: u64 = 200_000;
 /// Events between two ends of transactions; more means that something goes round in circles. How many epochs a transaction
@@ -120,15 +122,16 @@ impl World {
                 (transactions, events) = (ended, 0);
             }
             let now = self.environment.queue.now();
-            if !self.environment.calm && (self.clients.are_spent() || now > FAULTS_END) {
-                self.calm();
-            }
             let serves = self.serves();
             self.environment.causes.look(now, serves)?;
             let answers = self.clients.answers() + self.environment.replied.count() as u64;
             let progress = (self.environment.checker.ended.len(), answers, self.environment.durable);
-            if !self.environment.calm || progress != done {
+            if progress != done {
                 (last, done) = (now, progress);
+            }
+            if !self.environment.calm && (self.clients.are_spent() || now > FAULTS_END.min(last + STILL)) {
+                self.calm();
+                last = now;
             }
             if self.environment.calm && now > last + QUIET && self.clients.are_done() && self.is_quiet() {
                 return self.end();
@@ -173,6 +176,7 @@ impl World {
         let now = self.environment.queue.now();
         let awake = self.nodes.iter().map(|node| node.paused_until).max().unwrap_or_default();
         self.environment.causes.calm(awake.max(now));
+        self.clients.calm(&mut self.environment);
         self.environment.trace.event(now, [15], || "faults stop".into());
     }
 

@@ -37,6 +37,11 @@ impl Random {
         from[self.below(from.len() as u64) as usize]
     }
 
+    /// One of these, so often in a thousand times; else what is usual.
+    pub fn seldom<T: Copy>(&mut self, times: u32, of: &[T], usual: T) -> T {
+        if self.chance(times) { self.pick(of) } else { usual }
+    }
+
     /// An index, each as often as its weight says.
     pub fn weighted(&mut self, weights: &[u32]) -> usize {
         let mut left = self.below(weights.iter().map(|weight| u64::from(*weight)).sum());

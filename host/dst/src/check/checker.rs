@@ -249,8 +249,9 @@ impl Checker {
         }
     }
 
-    /// Partitions have other owners.
+    /// Partitions have other owners, who begin the long transactions of them anew.
     pub fn moves(&mut self, placement: Arc<Placement>) {
+        self.long.clear();
         self.remembered = ExpectedReplies::restored(self.config.retention, placement, &self.remembered);
     }
 

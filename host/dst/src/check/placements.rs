@@ -24,7 +24,7 @@ struct Known {
 pub struct Placements {
     /// The newest is the last. A coordinator that is started anew knows what was durable.
     known: Vec<Known>,
-    /// Somebody wants other owners in the next generation.
+    /// Somebody wants other owners in the next generation that goes live.
     wanted: bool,
 }
 
@@ -58,18 +58,22 @@ impl Placements {
         self.wanted = true;
     }
 
+    /// A generation is live, and what was wanted of it done. One that ends before leaves it to the next.
+    pub fn live(&mut self) {
+        self.wanted = false;
+    }
+
     /// A generation begins. The log is durable up to an epoch.
     pub fn begins(&mut self, leader: Life, members: &[usize], placement: &Placement, durable: Epoch) -> Checked {
         let mut next = Known::of(leader, members, placement);
         let newest = self.known.iter().rposition(|known| known.logged.is_some_and(|epoch| epoch <= durable));
         self.known.drain(..newest.unwrap_or(0));
         let is_same = self.known.last().is_some_and(|last| last.leader == leader);
-        let wanted = std::mem::take(&mut self.wanted);
         let broken: Vec<Option<String>> = self.known.iter().map(|known| known.breaks(&next)).collect();
         let fits = broken.iter().rposition(Option::is_none);
         // Before anything was logged nobody knows anything.
         let knows = is_same || newest.is_some();
-        ensure(!knows || wanted || fits.is_some(), "placement", || {
+        ensure(!knows || self.wanted || fits.is_some(), "placement", || {
             broken.iter().flatten().next_back().cloned().unwrap_or_default()
         })?;
         if let Some(last) = fits.map(|at| &self.known[at]) {

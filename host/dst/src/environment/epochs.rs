@@ -123,6 +123,7 @@ impl Environment {
         self.trace.event(now, [15, generation.0], || format!("generation {generation} is live at epoch {epoch}"));
         if let Some(view) = self.generations.get_mut(&generation) {
             view.live = true;
+            self.placements.live();
         }
     }
 

@@ -86,7 +86,9 @@ impl Gateway {
         self.asked.extend(counts.then_some(waiter));
         self.step(GatewayEvent::Client(ClientMessage::Request(request)), around)?;
         // Those with a key may be known to a worker: more of them are passed on.
+        // And so are a few of each app, whoever else waits; of one that is gone by now, too.
         let most = backlog_for(true, around.environment.plan.cluster.gateway_backlog_max);
+        let most = most + (self.catalog.apps().count() + 2) * (most / 16);
         let asked = self.asked.len();
         ensure(asked <= most, "bounded", || format!("{asked} requests are under way, and {most} may be"))
     }
