@@ -1,6 +1,5 @@
 //! `styx server`: everything in one process, or one part of a cluster.
 
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use crate::error::CliError;
@@ -21,13 +20,7 @@ pub(crate) fn run(flags: Flags, log_level: Option<&str>, print_config: bool, out
         return Ok(());
     }
     let filter = crate::environment::log_filter(log_level)?;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .compact()
-        .init();
+    let _written_at_the_end = styx_server::diagnostics::begin(config.log_format, filter);
 
     let started = Instant::now();
     let spinner = output.spinner("starting");

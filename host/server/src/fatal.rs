@@ -10,12 +10,20 @@ pub(crate) fn fatal_on_panic(thread: &str, run: impl FnOnce()) {
 
 /// Ends the process: what is durable is safe, and recovery starts from it.
 pub(crate) fn fatal(message: &str) -> ! {
-    eprintln!("FATAL: {message}. The process ends; nothing acknowledged is lost. Restart it to recover from the log.");
-    std::process::abort()
+    abort(&format!("{message}. The process ends; nothing acknowledged is lost. Restart it to recover from the log."))
 }
 
 /// Ends the process, whose log somebody has taken away: what it has acknowledged is where that is now.
 pub(crate) fn without_log(error: &impl std::fmt::Display) -> ! {
-    eprintln!("FATAL: LOG_REMOVED: {error}. The process ends: what it acknowledged stands in the log that is gone.");
+    abort(&format!("LOG_REMOVED: {error}. The process ends: what it acknowledged stands in the log that is gone."))
+}
+
+/// Says why, if standard error takes it, and ends the process.
+fn abort(why: &str) -> ! {
+    std::thread::spawn(|| {
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        std::process::abort()
+    });
+    eprintln!("FATAL: {why}");
     std::process::abort()
 }

@@ -39,6 +39,7 @@ pub async fn metrics(State(admin): State<Admin>) -> Result<Response, ApiError> {
 }
 
 const PEER_ERRORS: &str = "Messages of other processes that could not be read, or were not for this one";
+const UNWRITTEN: &str = "Lines of the server that are missing, because standard error did not take them";
 const LINES_LEFT_OUT: &str = "Log lines of apps that are missing in the server's log, because of --app-log-rate";
 const QUEUE: &str =
     "Time that requests have waited for their epoch, of all together, where one process is all of the system";
@@ -80,6 +81,7 @@ impl Collector for Everything {
             ("styx_fuel", "Fuel used by guests", None, of(&stats.fuel)),
             ("styx_peer_errors", PEER_ERRORS, None, of(&stats.peer_errors)),
             ("styx_app_log_lines_left_out", LINES_LEFT_OUT, None, of(&stats.guest_lines_left_out)),
+            ("styx_lines_left_out", UNWRITTEN, None, crate::diagnostics::left_out() as f64),
             ("styx_log_records", "Log records made durable", None, of(&stats.log_records)),
             ("styx_log_bytes", "Bytes appended to the log", None, of(&stats.log_bytes)),
             ("styx_log_syncs", "Times that the log was made durable", None, of(&stats.log_syncs)),
@@ -90,6 +92,10 @@ impl Collector for Everything {
             ("styx_replies_forgotten_early", FORGOTTEN, None, of(&stats.replies_forgotten_early)),
         ] {
             counter(&mut encoder, name, help, unit, value)?;
+        }
+        if let Some([sent, lost]) = stats.observed.traces() {
+            let counted = [("sent", sent), ("lost", lost)];
+            counters(&mut encoder, "styx_traces", "Traces that a collector was sent, or not", "end", &counted)?;
         }
         let totals = self.0.handle.stats().migrations().totals;
         let ended = [("done", totals.done), ("cancelled", totals.cancelled), ("failed", totals.failed)];

@@ -56,7 +56,7 @@ use crate::components::ComponentStore;
 use crate::gateway::{self, Ingress};
 use crate::handle::Handle;
 use crate::http::{ApiError, HttpOptions, Latencies, Shutdown, guarded, hold_answer, method_not_allowed, refuse};
-use queries::Queries;
+pub(crate) use queries::Queries;
 
 /// State of the admin surface, of which each handler takes its part. Cheap to clone.
 #[derive(Clone, FromRef)]

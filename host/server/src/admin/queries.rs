@@ -16,9 +16,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The handle of whatever serves here, asked in a way that ends when it cannot answer.
 #[derive(Clone)]
-pub(super) struct Queries {
-    pub(super) handle: Handle,
-    pub(super) shutdown: Shutdown,
+pub struct Queries {
+    pub(crate) handle: Handle,
+    pub(crate) shutdown: Shutdown,
 }
 
 impl FromRef<Admin> for Queries {

@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use styx_driver::wire::{AdminQuery, Response, WorkerStatus};
+use styx_protocol::ids::RequestId;
 use utoipa::{IntoParams, ToSchema};
 
 use super::queries::{Queries, unexpected};
@@ -52,6 +53,19 @@ pub struct ListQuery {
 }
 
 impl Queries {
+    /// How a request went, put together from what all workers have seen of it; `None` if nobody has watched it.
+    ///
+    /// # Errors
+    /// No worker can say now.
+    pub(crate) async fn trace(&self, id: RequestId) -> Result<Option<RequestTrace>, ApiError> {
+        let told = self.observed(&Question::Trace(id.to_string())).await?;
+        let parts = told.into_iter().filter_map(|told| match told {
+            Told::Trace(Some(trace)) => Some(*trace),
+            _ => None,
+        });
+        Ok(merge(parts.collect()))
+    }
+
     /// Asks all workers what they have seen.
     pub(super) async fn observed(&self, question: &Question) -> Result<Vec<Told>, ApiError> {
         let text = serde_json::to_string(question).expect("plain data");
@@ -105,14 +119,9 @@ pub async fn trace(
     State(queries): State<Queries>,
     PathParts(id): PathParts<String>,
 ) -> Result<Json<RequestTrace>, ApiError> {
-    let id = parse_id(&id)?.to_string();
-    let told = queries.observed(&Question::Trace(id.clone())).await?;
-    let parts = told.into_iter().filter_map(|told| match told {
-        Told::Trace(Some(trace)) => Some(*trace),
-        _ => None,
-    });
-    merge(parts.collect()).map(Json).ok_or_else(|| {
-        let message = format!("request {} was not watched, or is forgotten", shorten(&id));
+    let id = parse_id(&id)?;
+    queries.trace(id).await?.map(Json).ok_or_else(|| {
+        let message = format!("request {} was not watched, or is forgotten", shorten(&id.to_string()));
         ApiError::new(StatusCode::NOT_FOUND, "NOT_TRACED", message)
             .hint("call with the header `styx-trace: 1`, or start the server with --trace-sample all")
     })

@@ -15,6 +15,7 @@ use crate::clock::MonotonicClock;
 use crate::diagnostics;
 use crate::fatal::fatal_on_panic;
 use crate::handle::{ClientMessage, Handle, Waiter};
+use crate::observe::Recorder;
 use crate::stats::Stats;
 
 /// How a gateway is connected.
@@ -28,6 +29,8 @@ pub struct GatewayNodeOptions {
     pub coordinators: Vec<String>,
     /// Most requests under way.
     pub backlog_max: usize,
+    /// Watches requests.
+    pub recorder: Arc<Recorder>,
 }
 
 /// Messages taken before what they asked for is sent.
@@ -70,7 +73,7 @@ impl GatewayNode {
         });
         let network = Arc::new(network.await?);
         network.connect(COORDINATOR, options.coordinators.first().expect("there is a coordinator").clone());
-        let handle = Handle::new(inbox.clone(), options.backlog_max, Arc::new(Stats::default()));
+        let handle = Handle::new(inbox.clone(), options.backlog_max, Arc::new(Stats::observed_by(options.recorder)));
         let (inform, informed) = watch::channel(false);
         let clock = MonotonicClock::start();
         let shell = Shell {

@@ -32,12 +32,12 @@ use crate::http::{Hosts, HttpOptions, Memory, Origins, TlsFiles};
 use environment::variable;
 use layers::Layers;
 use values::{
-    address, at_most, bounds, bytes, comma_separated, count, determinism, determinism_text, kafka_options, lease_term,
-    shown_bounds, some_time,
+    address, at_most, bounds, bytes, comma_separated, count, determinism, determinism_text, http_url, kafka_options,
+    lease_term, shown_bounds, some_time,
 };
 
 pub use layers::{Flags, refused_value};
-pub use values::{KafkaOption, LogKind, Sample, bytes as size};
+pub use values::{KafkaOption, LogFormat, LogKind, Sample, bytes as size};
 
 /// Headings of the help, which name the roles that take the settings below them.
 mod roles {
@@ -47,6 +47,7 @@ mod roles {
     pub(super) const LOG: &str = "Single, coordinator";
     pub(super) const KAFKA: &str = "Single, coordinator, gateway";
     pub(super) const INGRESS: &str = "Single, gateway";
+    pub(super) const WATCHED: &str = "Single, worker, gateway";
     pub(super) const DATA: &str = "Single, coordinator, worker";
     pub(super) const EXECUTION: &str = "Single, worker";
     pub(super) const MEMBERS: &str = "Worker, gateway";
@@ -64,6 +65,9 @@ pub struct ServerConfig {
     #[arg(help_heading = roles::ALL, long, value_name = "ADDR")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admin_addr: Option<SocketAddr>,
+    /// How the lines are written that the server has to say, on standard error: for people, or one JSON object each
+    #[arg(help_heading = roles::ALL, long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub log_format: LogFormat,
     /// Requests that may wait before new ones are refused
     #[arg(help_heading = roles::ALL, long, value_name = "N", value_parser = count::<{ usize::MAX }>, default_value = "100000")]
     pub backlog_max: usize,
@@ -266,8 +270,12 @@ pub struct ServerConfig {
     pub threads: usize,
     /// Requests that are watched, to be looked at later (`styx requests`), besides those that ask for it: `off`, `all`,
     /// or one in so many
-    #[arg(help_heading = roles::EXECUTION, long, value_name = "off|all|N", default_value = "1000")]
+    #[arg(help_heading = roles::WATCHED, long, value_name = "off|all|N", default_value = "1000")]
     pub trace_sample: Sample,
+    /// Where traces of requests that are watched are sent, as OTLP over HTTP: a collector's `http://host:4318` [default: nowhere]
+    #[arg(help_heading = roles::INGRESS, long, value_name = "URL", value_parser = http_url)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub otlp_endpoint: Option<String>,
     /// Most transactions of an epoch
     #[arg(help_heading = roles::EXECUTION, long, value_name = "N", value_parser = count::<{ usize::MAX }>, default_value = "1000")]
     pub epoch_max_size: usize,

@@ -152,6 +152,17 @@ pub(super) fn determinism(text: &str) -> Result<Determinism, String> {
     }
 }
 
+/// How lines for people are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people
+    #[default]
+    Text,
+    /// An object of JSON on each line
+    Json,
+}
+
 /// How many are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sample {
@@ -205,6 +216,15 @@ pub(super) fn determinism_text<S: Serializer>(check: &Determinism, serializer: S
 /// Reads one of several addresses between commas.
 pub(super) fn address(text: &str) -> Result<String, std::convert::Infallible> {
     Ok(text.trim().to_owned())
+}
+
+/// A place that is asked over HTTP.
+pub(super) fn http_url(text: &str) -> Result<String, String> {
+    let url = reqwest::Url::parse(text).map_err(|error| error.to_string())?;
+    match url.scheme() {
+        "http" | "https" if url.has_host() => Ok(text.to_owned()),
+        _ => Err("expected http://host:port".into()),
+    }
 }
 
 pub(super) fn comma_separated<S: Serializer>(list: &[String], serializer: S) -> Result<S::Ok, S::Error> {

@@ -21,7 +21,7 @@ use super::Ingress;
 use super::json::is_json;
 use super::path::{self, CallPath};
 use super::request::{Call, check_idempotency_key, derived_id, parse_id, prepare};
-use super::watching::{is_sampled, watch};
+use super::watching::watch;
 use crate::auth::Visitor;
 use crate::handle::{Answer, Failure, Waiter, hold_result};
 use crate::http::{
@@ -144,9 +144,9 @@ async fn submit(
     let (refused, read_only, _account) =
         match read(ingress, &path, idempotency_key, headers, body, receipt, stats).await {
             Ok((mut request, read_only, account)) => {
-                if asks_for_trace(headers) {
-                    watch(&mut request, idempotency_key.is_some(), ingress);
-                }
+                let parent = headers.get(TRACEPARENT).and_then(|parent| parent.to_str().ok());
+                let asked = headers.get(TRACE).is_some_and(|value| value == "1");
+                watch(&mut request, asked, parent, idempotency_key.is_some(), ingress);
                 if read_only && !receipt {
                     ingress.handle.query(request, Waiter::Once(to));
                 } else {
@@ -165,12 +165,6 @@ async fn submit(
         (Ok(answer), _) => Ok((answer, read_only)),
         (Err(_), _) => Err(None),
     }
-}
-
-/// Whether whoever calls wants to look at it later: by name, or because it is part of a trace that is kept.
-fn asks_for_trace(headers: &HeaderMap) -> bool {
-    let parent = headers.get(TRACEPARENT).and_then(|parent| parent.to_str().ok());
-    headers.get(TRACE).is_some_and(|value| value == "1") || parent.is_some_and(is_sampled)
 }
 
 /// Reads and validates a request; also says whether the function is read-only, and what its arguments are on.

@@ -18,7 +18,7 @@ use super::Ingress;
 use super::json::compact;
 use super::reply::{refusal, reply};
 use super::request::{Call, check_idempotency_key, derived_id, prepare};
-use super::watching::{is_sampled, watch};
+use super::watching::watch;
 use crate::auth::Visitor;
 use crate::handle::{Answer, Answers, Waiter};
 use crate::http::{Account, ApiError, FunctionStats, Outcome};
@@ -251,9 +251,8 @@ impl Pipeline {
         });
         match prepared {
             Ok((mut request, read_only, stats)) => {
-                if envelope.trace || envelope.traceparent.as_deref().is_some_and(is_sampled) {
-                    watch(&mut request, envelope.idempotency_key.is_some(), &self.ingress);
-                }
+                let has_key = envelope.idempotency_key.is_some();
+                watch(&mut request, envelope.trace, envelope.traceparent.as_deref(), has_key, &self.ingress);
                 let waiter = self.slot(envelope.id, started, held, read_only, None);
                 if let Waiter::Stream { ticket, .. } = &waiter {
                     self.slots[*ticket as usize].stats = Some(stats);

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use styx_protocol::abort::Abort;
@@ -16,7 +16,9 @@ use super::logs::Lines;
 use super::view::{LogEntry, Question, RequestTrace, Told, TraceAccess, TraceAttempt, TraceCall, TraceConflict};
 use crate::clock::now;
 use crate::http::FunctionStats;
+use crate::traces::{Received, SpanContext};
 use styx_engine::Profile;
+use tokio::sync::mpsc;
 
 /// Most bytes of requests that are kept.
 const BYTES_MAX: usize = 16 << 20;
@@ -62,6 +64,11 @@ pub struct Recorder {
     pub audit: super::Audit,
     /// Requests that were watched.
     pub watched: AtomicU64,
+    /// Who sends traces, and the spans that requests belong to which have not come yet.
+    export: OnceLock<mpsc::Sender<Received>>,
+    parents: Mutex<VecDeque<(RequestId, SpanContext)>>,
+    traces_sent: AtomicU64,
+    traces_lost: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -146,6 +153,43 @@ impl Recorder {
         let at = now().0;
         self.watched.fetch_add(1, Ordering::Relaxed);
         self.with(id, |trace| trace.begun_us = at);
+        if let Some(export) = self.export.get() {
+            let mut parents = lock(&self.parents);
+            let parent = parents.iter().position(|(of, _)| *of == id).and_then(|at| parents.remove(at));
+            if export.try_send(Received { id, parent: parent.map(|(_, parent)| parent) }).is_err() {
+                self.traces_lost(1);
+            }
+        }
+    }
+
+    /// Has whoever sends traces hear of each request that is watched.
+    pub fn export(&self, to: mpsc::Sender<Received>) {
+        self.export.set(to).expect("one sends traces");
+    }
+
+    /// A request that is about to come belongs to a span.
+    pub fn belongs(&self, id: RequestId, parent: SpanContext) {
+        if self.export.get().is_some() {
+            let mut parents = lock(&self.parents);
+            parents.push_back((id, parent));
+            if parents.len() > ASKED_MAX {
+                parents.pop_front();
+            }
+        }
+    }
+
+    pub fn traces_sent(&self, traces: u64) {
+        self.traces_sent.fetch_add(traces, Ordering::Relaxed);
+    }
+
+    pub fn traces_lost(&self, traces: u64) {
+        self.traces_lost.fetch_add(traces, Ordering::Relaxed);
+    }
+
+    /// Traces sent, and those that could not be; `None` where nobody sends any.
+    pub fn traces(&self) -> Option<[u64; 2]> {
+        self.export.get()?;
+        Some([&self.traces_sent, &self.traces_lost].map(|counter| counter.load(Ordering::Relaxed)))
     }
 
     /// An execution has gone as far as it goes for now.

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::cluster_tls::network;
-use super::parts::{Surface, failed, kafka_front};
+use super::parts::{Surface, failed, kafka_front, traces};
 use crate::admin::{self, Admin};
 use crate::cluster::gateway::{GatewayNode, GatewayNodeOptions};
 use crate::config::ServerConfig;
@@ -18,6 +18,7 @@ use crate::error::ServerError;
 use crate::gateway::{self, Ingress};
 use crate::handle::Failure;
 use crate::http::{ApiError, Shutdown};
+use crate::observe::Recorder;
 use styx_driver::gateway::PATIENCE;
 use styx_transport::NodeKind;
 
@@ -42,6 +43,7 @@ impl GatewayServer {
             network: network(config, NodeKind::Gateway)?,
             coordinators: config.coordinator.clone(),
             backlog_max: config.backlog_max,
+            recorder: Arc::new(Recorder::sampling(config.trace_sample.one_in())),
         };
         let node = GatewayNode::start(options).await.map_err(failed)?;
         let shutdown = Shutdown::default();
@@ -50,12 +52,14 @@ impl GatewayServer {
         let api = Admin::new(node.handle().clone(), options, shutdown.clone()).with_latencies(calls.latencies.clone());
         let waiting = Waiting { informed: node.informed(), shutdown: shutdown.clone() };
         let (ingress_addr, admin_addr) = (ingress.address, admin.address);
+        let traces = traces(config, "gateway", node.handle(), &shutdown)?;
         let front = front.map(|front| front.serve(calls.clone()));
         let mut serving = vec![
             ingress.serve(gateway::router(calls).layer(from_fn_with_state(waiting, wait)), &shutdown),
             admin.serve(admin::gateway_router(api), &shutdown),
         ];
         serving.extend(front);
+        serving.extend(traces);
         Ok(GatewayServer { node, ingress: ingress_addr, admin: admin_addr, shutdown, serving })
     }
 

@@ -14,6 +14,7 @@ use styx_protocol::replies::Retention;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use crate::admin::Queries;
 use crate::admission::DiskWatch;
 use crate::components::ComponentStore;
 use crate::config::{LogKind, ServerConfig, store_location};
@@ -24,6 +25,7 @@ use crate::http::{Addresses, ConnectionLimits, Shutdown, Tls, serve};
 use crate::kafka::Front;
 use crate::single::{Prepare, RecoveryPanic};
 use crate::snapshots::SnapshotOptions;
+use crate::traces::Exporter;
 #[cfg(not(feature = "kafka"))]
 use styx_storage::log::kafka::KafkaProblem;
 #[cfg(feature = "kafka")]
@@ -298,6 +300,19 @@ pub(super) async fn kafka_front(config: &ServerConfig, shared: bool) -> Result<O
     let options = crate::kafka::KafkaOptions { brokers, settings, partitions, replication, shared };
     let front = Front::connect(options).await;
     front.map(Some).map_err(|error| ServerError::new("KAFKA", error.to_string(), ""))
+}
+
+/// Sends traces of the requests that this process takes, if there is somebody to send them to.
+pub(super) fn traces(
+    config: &ServerConfig,
+    role: &str,
+    handle: &Handle,
+    shutdown: &Shutdown,
+) -> Result<Option<JoinHandle<()>>, ServerError> {
+    let Some(endpoint) = &config.otlp_endpoint else { return Ok(None) };
+    let queries = Queries { handle: handle.clone(), shutdown: shutdown.clone() };
+    let exporter = Exporter::new(endpoint, config.name.as_deref().unwrap_or(role), queries)?;
+    Ok(Some(tokio::spawn(exporter.run())))
 }
 
 /// The engine of this process; `cluster` if its guests may have to wait for other workers.

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::parts::{
     Surface, components, engine, executing, kafka_front, not_recovered, open_log, prepare, retention, snapshots,
-    watch_disk,
+    traces, watch_disk,
 };
 use crate::admin::{self, Admin, Deploys};
 use crate::admission::DiskWatch;
@@ -87,10 +87,12 @@ impl Server {
             .with_deploys(Deploys { engine, components })
             .with_calls(calls.clone());
         let (ingress_addr, admin_addr) = (ingress.address, admin.address);
+        let traces = traces(config, "single", node.handle(), &shutdown)?;
         let front = front.map(|front| front.serve(calls.clone()));
         let mut serving =
             vec![ingress.serve(gateway::router(calls), &shutdown), admin.serve(admin::router(api), &shutdown)];
         serving.extend(front);
+        serving.extend(traces);
         Ok(Server { node, executing, disk, ingress: ingress_addr, admin: admin_addr, shutdown, serving })
     }
 

@@ -9,17 +9,16 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use reqwest::redirect::Policy;
 use reqwest::{Client, Url};
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents, UnparsedPublicKey,
 };
-use rustls_platform_verifier::BuilderVerifierExt;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
 use crate::error::ServerError;
+use crate::http::outgoing;
 
 /// How long a provider may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -106,7 +105,8 @@ impl Keys {
                         "give a URL with https, or a file",
                     ));
                 }
-                let client = client(&url).map_err(|error| invalid(&error.to_string(), "give the keys as a file"))?;
+                let client =
+                    outgoing(&url, PATIENCE).map_err(|error| invalid(&error.to_string(), "give the keys as a file"))?;
                 Place::Url(url, client)
             }
             _ => Place::File(place.into()),
@@ -208,19 +208,6 @@ impl Key {
 fn is_here(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     host == "localhost" || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
-/// A client that asks nobody but the place it is given; the system's authorities say who that is.
-fn client(url: &Url) -> anyhow::Result<Client> {
-    let builder = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions()?;
-    let tls = if url.scheme() == "https" {
-        builder.with_platform_verifier()?
-    } else {
-        builder.with_root_certificates(rustls::RootCertStore::empty())
-    };
-    let client = Client::builder().tls_backend_preconfigured(tls.with_no_client_auth());
-    Ok(client.timeout(PATIENCE).redirect(Policy::none()).no_proxy().build()?)
 }
 
 #[cfg(test)]

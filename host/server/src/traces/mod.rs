@@ -1,0 +1,156 @@
+//! Traces of watched requests, sent to whoever collects them: OTLP over HTTP, in its binary form.
+//!
+//! Who takes calls (a single process, a gateway) notes the requests that are watched, asks the workers what they saw of each
+//! when it should have ended, and sends that as spans. Nothing waits for it: what cannot be sent is counted, and left out.
+
+mod context;
+mod spans;
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use backon::{ExponentialBuilder, Retryable};
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+use prost::Message;
+use reqwest::{Client, Url};
+use styx_protocol::ids::RequestId;
+use tokio::sync::mpsc;
+
+pub use context::SpanContext;
+use spans::{spans, text};
+
+use crate::admin::Queries;
+use crate::error::ServerError;
+use crate::http::outgoing;
+
+/// Requests that wait to be asked about; others are left out.
+const WAITING_MAX: usize = 1024;
+/// How long after it came a request is asked about, again and again until it has ended.
+const SETTLED: Duration = Duration::from_secs(1);
+/// How long it is asked about.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two looks at those that wait.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Most spans of a message.
+const BATCH: usize = 4096;
+/// How long a collector may take to answer.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// A request that is watched has come.
+#[derive(Clone, Copy, Debug)]
+pub struct Received {
+    pub id: RequestId,
+    /// The span that it belongs to, if its client has said so.
+    pub parent: Option<SpanContext>,
+}
+
+struct Waiting {
+    received: Received,
+    since: Instant,
+    due: Instant,
+}
+
+/// Sends traces.
+pub struct Exporter {
+    received: mpsc::Receiver<Received>,
+    queries: Queries,
+    client: Client,
+    url: Url,
+    resource: Resource,
+    /// The last time, spans could not be sent.
+    failing: bool,
+}
+
+impl Exporter {
+    /// One that sends to a collector, such as `http://127.0.0.1:4318`, what this process says of itself by `name`.
+    ///
+    /// # Errors
+    /// This is no place to send to.
+    pub fn new(endpoint: &str, name: &str, queries: Queries) -> Result<Exporter, ServerError> {
+        let refused = |error: &dyn std::fmt::Display| {
+            let message = format!("traces cannot be sent to {endpoint}: {error}");
+            ServerError::usage("CONFIG_INVALID", message, "give --otlp-endpoint as http://host:4318")
+        };
+        let mut url = Url::parse(endpoint).map_err(|error| refused(&error))?;
+        if !url.path().ends_with("/v1/traces") {
+            let path = format!("{}/v1/traces", url.path().trim_end_matches('/'));
+            url.set_path(&path);
+        }
+        let client = outgoing(&url, ANSWER).map_err(|error| refused(&error))?;
+        let (sender, received) = mpsc::channel(WAITING_MAX);
+        queries.handle.stats().observed.export(sender);
+        let attributes = vec![
+            text("service.name", "styx"),
+            text("service.version", env!("CARGO_PKG_VERSION")),
+            text("service.instance.id", name),
+        ];
+        let resource = Resource { attributes, ..Resource::default() };
+        Ok(Exporter { received, queries, client, url, resource, failing: false })
+    }
+
+    /// Sends until the process ends.
+    pub async fn run(mut self) {
+        let mut waiting: VecDeque<Waiting> = VecDeque::new();
+        let shutdown = self.queries.shutdown.clone();
+        loop {
+            tokio::select! {
+                received = self.received.recv(), if waiting.len() < WAITING_MAX => {
+                    let Some(received) = received else { break };
+                    let since = Instant::now();
+                    waiting.push_back(Waiting { received, since, due: since + SETTLED });
+                }
+                () = shutdown.wait() => break,
+                () = tokio::time::sleep(PAUSE) => {}
+            }
+            let (mut batch, mut of) = (Vec::new(), 0);
+            while batch.len() < BATCH
+                && let Some(one) = waiting.pop_front_if(|one| one.due <= Instant::now())
+            {
+                let Received { id, parent } = one.received;
+                // Workers that cannot answer now may do so later.
+                match self.queries.trace(id).await.ok().flatten() {
+                    Some(trace) if trace.ended_us.is_some() || one.since.elapsed() >= PATIENCE => {
+                        batch.extend(spans(id, parent, &trace));
+                        of += 1;
+                    }
+                    _ if one.since.elapsed() >= PATIENCE => self.lost(1),
+                    _ => waiting.push_back(Waiting { due: Instant::now() + SETTLED, ..one }),
+                }
+            }
+            if !batch.is_empty() {
+                self.send(batch, of).await;
+            }
+        }
+    }
+
+    async fn send(&mut self, spans: Vec<Span>, of: u64) {
+        let scope = InstrumentationScope { name: "styx".into(), ..InstrumentationScope::default() };
+        let scope_spans = vec![ScopeSpans { scope: Some(scope), spans, ..ScopeSpans::default() }];
+        let resource = Some(self.resource.clone());
+        let resource_spans = vec![ResourceSpans { resource, scope_spans, ..ResourceSpans::default() }];
+        let body = ExportTraceServiceRequest { resource_spans }.encode_to_vec();
+        let post = || async {
+            let request = self.client.post(self.url.clone()).header("content-type", "application/x-protobuf");
+            request.body(body.clone()).send().await?.error_for_status().map(drop)
+        };
+        match post.retry(ExponentialBuilder::default().with_max_times(2)).sleep(tokio::time::sleep).await {
+            Ok(()) => {
+                self.failing = false;
+                self.queries.handle.stats().observed.traces_sent(of);
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut self.failing, true) {
+                    tracing::warn!("traces are left out until they can be sent again: {error}");
+                }
+                self.lost(of);
+            }
+        }
+    }
+
+    fn lost(&self, traces: u64) {
+        self.queries.handle.stats().observed.traces_lost(traces);
+    }
+}
