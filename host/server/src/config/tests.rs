@@ -160,7 +160,7 @@ fn every_setting_says_what_it_is_for_and_which_roles_take_it() {
             assert!(<Role as clap::ValueEnum>::from_str(role, false).is_ok(), "{key}: {heading}");
         }
     }
-    assert_eq!(ServerConfig::keys().len(), 67);
+    assert_eq!(ServerConfig::keys().len(), 69);
 }
 
 #[test]
@@ -176,6 +176,7 @@ fn every_setting_is_read_as_it_is_written() {
             (None, "TIME") => "2s".into(),
             (None, "SIZE") => "1MiB".into(),
             (None, "ADDR" | "HOST:PORT,…") => "127.0.0.1:80".into(),
+            (None, "URL") => "http://collector:4318".into(),
             (None, "KIND") => "memory".into(),
             (None, "MIN..MAX") => "1..4".into(),
             (None, "PERCENT") => "50".into(),
@@ -192,6 +193,10 @@ fn every_setting_is_read_as_it_is_written() {
 fn values_that_do_not_fit_are_refused() {
     for (toml, says) in [
         ("[server]\nthreads = 0", "styx.toml: threads must be at least 1"),
+        (
+            "[server]\notlp_endpoint = \"collector:4318\"",
+            "otlp_endpoint cannot be \"collector:4318\": expected http://host:port",
+        ),
         ("[server]\npartitions = 0", "partitions cannot be \"0\""),
         ("[server]\nautoscale = \"4..1\"", "autoscale cannot be \"4..1\": write the fewest and the most workers"),
         ("[server]\nautoscale = \"0..2\"", "autoscale cannot be \"0..2\""),

@@ -93,8 +93,15 @@ impl Exporter {
 
     /// Sends until the process ends.
     pub async fn run(mut self) {
-        let mut waiting: VecDeque<Waiting> = VecDeque::new();
         let shutdown = self.queries.shutdown.clone();
+        tokio::select! {
+            () = shutdown.wait() => {}
+            () = self.send_all() => {}
+        }
+    }
+
+    async fn send_all(&mut self) {
+        let mut waiting: VecDeque<Waiting> = VecDeque::new();
         loop {
             tokio::select! {
                 received = self.received.recv(), if waiting.len() < WAITING_MAX => {
@@ -102,7 +109,6 @@ impl Exporter {
                     let since = Instant::now();
                     waiting.push_back(Waiting { received, since, due: since + SETTLED });
                 }
-                () = shutdown.wait() => break,
                 () = tokio::time::sleep(PAUSE) => {}
             }
             let (mut batch, mut of) = (Vec::new(), 0);
@@ -110,13 +116,14 @@ impl Exporter {
                 && let Some(one) = waiting.pop_front_if(|one| one.due <= Instant::now())
             {
                 let Received { id, parent } = one.received;
+                let given_up = one.since.elapsed() >= PATIENCE;
                 // Workers that cannot answer now may do so later.
                 match self.queries.trace(id).await.ok().flatten() {
-                    Some(trace) if trace.ended_us.is_some() || one.since.elapsed() >= PATIENCE => {
+                    Some(trace) if trace.ended_us.is_some() || given_up => {
                         batch.extend(spans(id, parent, &trace));
                         of += 1;
                     }
-                    _ if one.since.elapsed() >= PATIENCE => self.lost(1),
+                    _ if given_up => self.lost(1),
                     _ => waiting.push_back(Waiting { due: Instant::now() + SETTLED, ..one }),
                 }
             }

@@ -22,8 +22,9 @@ fn described() -> BTreeMap<String, String> {
     text.lines().filter_map(row).collect()
 }
 
-/// Absent where there is no disk of a log, or no snapshot yet.
-const NOT_ALWAYS: [&str; 3] = ["styx_disk_free_bytes", "styx_snapshot_epoch", "styx_snapshot_duration_seconds"];
+/// Absent where there is no disk of a log, no snapshot yet, or no collector of traces.
+const NOT_ALWAYS: [&str; 4] =
+    ["styx_disk_free_bytes", "styx_snapshot_epoch", "styx_snapshot_duration_seconds", "styx_traces"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_measured_is_described() {
