@@ -22,11 +22,13 @@ fn compile(catalog: &Catalog, work: &Path) -> Compiled {
     let original = Original::read(&root()).unwrap();
     let packages = original.needed([PACKAGE.to_owned()]).unwrap();
     let subjects = catalog.subjects.iter().collect();
+    let wanted = catalog.mutants.keys().copied().collect();
     let compiler = Compiler {
         original: &original,
         work,
         left_out: None,
         subjects,
+        wanted,
         mutants: &catalog.mutants,
         packages,
         simulator: None,
