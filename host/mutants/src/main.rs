@@ -51,6 +51,9 @@ struct Options {
     /// The simulator's largest dose
     #[arg(long, value_name = "N", default_value_t = 2_000_000)]
     transactions: u64,
+    /// Without what takes longer than so many seconds, unchanged
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600.0)]
+    longest: f64,
     /// Percents of them that must be noticed
     #[arg(long, value_name = "N", default_value_t = 95)]
     floor: u8,
@@ -134,8 +137,8 @@ fn run(options: &Options) -> Result<bool> {
     left_out.extend(&compiled.left_out);
     let do_not_compile = left_out.len();
     let jobs = options.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-    let shortest = Duration::from_secs(20);
-    let effort = Effort { transactions: options.transactions, skipped: &SKIPPED, shortest, jobs };
+    let (shortest, longest) = (Duration::from_secs(20), options.longest);
+    let effort = Effort { transactions: options.transactions, skipped: &SKIPPED, shortest, longest, jobs };
     let suite = Suite::measure(&compiled, effort, &work)?;
     if options.unreached {
         population.iter().filter(|mutant| !suite.reaches(mutant.number)).for_each(|mutant| println!("{}", mutant.key));
