@@ -83,6 +83,7 @@ impl<E: Executor> Process<E> {
             generation: Generation(1),
             snapshots: false,
             step_max: worker::STEP_MAX,
+            piece_bytes: worker::PIECE_BYTES,
             claim_order: false,
         };
         Ok(Process { machine: Machine::new(config), executor, log: MemoryDisk::default().open()?, now: 0, done: 0 })

@@ -285,6 +285,40 @@ mod tests {
         }
     }
 
+    /// What is looked at meets bounds exactly, or misses them by one.
+    #[test]
+    fn what_is_decided_and_why_is_known() {
+        let _transcript = styx_transcript::scenario!("policies");
+        let mut draw = crate::testing::draws(1);
+        for (min, max, target) in [(0, 0, 0), (1, 4, 60), (2, 3, 60), (3, 2, 50)] {
+            styx_transcript::told(&(min, max, target));
+            let mut scaler = Autoscaler::new(AutoscaleConfig { min, max, target, ..CONFIG });
+            let (mut now, mut counts) = (Instant(0), Vec::<WorkerCounts>::new());
+            for _ in 0..40 {
+                if draw(&[0, 0, 0, 1]) == 1 {
+                    let (first, workers) = (draw(&[0, 0, 0, 1]) as u16, draw(&[0, 1, 2, 3, 4]) as u16);
+                    let ids = (0..workers).map(|at| WorkerId(if at == 0 { first * 9 } else { at }));
+                    let new = |worker| WorkerCounts { worker, calls: 0, busy: Duration::ZERO, waiting: 0 };
+                    counts = ids.map(new).collect();
+                }
+                let (busy, waits) = (draw(&[0, 1, 25, 49, 50, 59, 60, 61, 74, 75, 76, 100, 120]), draw(&[0, 0, 0, 1]));
+                let one = draw(&[busy, busy, 76]);
+                for looks in 0..draw(&[1, 4]) {
+                    let seconds = draw(&[10, 10, 10, 10, 10, 0]);
+                    now = now.after(Duration::from_secs(seconds));
+                    for (at, counts) in counts.iter_mut().enumerate() {
+                        let busy = if at == 0 { one } else { busy };
+                        counts.calls += [1000, 2000, 7][at % 3] * u64::from(seconds > 0);
+                        counts.busy += Duration::from_millis(busy * seconds * 10);
+                        counts.waiting = waits * draw(&[99, 100, 101, 50]);
+                    }
+                    let blocked = (draw(&[0; 19]) + looks == 3 && busy == 25).then_some("a migration");
+                    styx_transcript::did(&scaler.look(now, &counts, blocked));
+                }
+            }
+        }
+    }
+
     #[test]
     fn the_fewest_and_the_most_hold_at_once() {
         let mut few = Looks::new(AutoscaleConfig { min: 3, ..CONFIG });

@@ -185,6 +185,33 @@ mod tests {
     }
 
     #[test]
+    fn what_is_suspected_and_set_aside_is_known() {
+        let _transcript = styx_transcript::scenario!("policies");
+        let mut draw = crate::testing::draws(3);
+        let mut died = |before: Vec<Suspect>| {
+            let mut found: Vec<Suspect> = Vec::new();
+            for id in [3, 2, 5, 1, 4] {
+                let said = [None, None, None, Some("boom"), Some("bang")][draw(&[0, 1, 2, 3, 4]) as usize];
+                if draw(&[0, 0, 1]) == 1 {
+                    found.push(self::found(id, ["shop", "bank", ""][id as usize % 3], said));
+                }
+            }
+            styx_transcript::told(&found.iter().map(|one| (one.request, one.said.as_deref())).collect::<Vec<_>>());
+            let suspects = after_death(before, found);
+            styx_transcript::did(&suspects);
+            suspects
+        };
+        for _ in 0..6 {
+            let (mut one, mut other) = (Vec::new(), Vec::new());
+            for _ in 0..6 {
+                (one, other) = (died(one), died(other));
+                let after = one.len() as u32 % 4;
+                styx_transcript::did(&judge(one.iter().chain(&other), after, Timestamp(1)));
+            }
+        }
+    }
+
+    #[test]
     fn deaths_of_several_processes_add_up() {
         let (one, two) = (lives(&[&[(1, true)], &[(1, true)]]), lives(&[&[(1, true)]]));
         assert_eq!(judge(one.iter().chain(&two), 3, Timestamp(1)).len(), 1);
@@ -198,5 +225,7 @@ mod tests {
         let long = "é\n".repeat(1000);
         let told = judge([Suspect { lives: 1, ..found(1, "shop", Some(&long)) }].iter(), 1, Timestamp(1)).remove(0);
         assert!(told.reason.len() <= Quarantined::REASON_MAX && !told.reason.contains('\n'));
+        let kept = |more| short("x".repeat(Quarantined::REASON_MAX - 1 + more)).len();
+        assert_eq!([0, 1, 2].map(kept), [511, 512, 512]);
     }
 }

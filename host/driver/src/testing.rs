@@ -1,4 +1,4 @@
-//! What tests of several drivers deploy.
+//! What tests of several drivers deploy, and draw.
 
 use styx_protocol::catalog::{Component, Deployment, Digest, Isolation, Limits, OperatorSpec};
 use styx_protocol::ids::Timestamp;
@@ -19,5 +19,14 @@ pub(crate) fn shop(digest: Digest) -> Deployment {
             functions: vec![],
         }],
         limits: Limits::default(),
+    }
+}
+
+/// Draws one of some numbers, again and again: the same ones for the same seed.
+pub(crate) fn draws(seed: u64) -> impl FnMut(&[u64]) -> u64 {
+    let mut state = seed;
+    move |some| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        some[(state >> 33) as usize % some.len()]
     }
 }

@@ -157,6 +157,9 @@ impl Runner {
             // Alike every time, and without notes for the next one.
             ("PROPTEST_RNG_SEED", "1".to_owned()),
             ("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true".to_owned()),
+            // The first of them notice nearly what all do, and took most of the time.
+            ("STYX_CASES", "3000".to_owned()),
+            ("STYX_WORLDS", "200".to_owned()),
         ];
         environment.extend(notes.map(|file| ("STYX_MUTANTS_REACHED", file.display().to_string())));
         let log = self.file(&format!("{mutant}.log"));

@@ -1,5 +1,6 @@
-//! Compiles the copy once, for all mutants. Those that do not compile are found by where the compiler complains, left out,
-//! and the rest is tried again, until nothing is left to complain about. It is only checked until then: that takes a tenth.
+//! Compiles the copy once, for all mutants that are asked for. Those that do not compile are found by where the compiler
+//! complains, left out, and the rest is tried again, until nothing is left to complain about. Crates that have compiled are not
+//! compiled again for what is found in others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -46,6 +47,8 @@ pub struct Compiler<'a> {
     pub left_out: Option<&'a Path>,
     /// Crates in the copy that are rewritten.
     pub subjects: Vec<&'a Subject>,
+    /// Those that are compiled in: a few are compiled, and run, as quickly as none.
+    pub wanted: BTreeSet<u32>,
     /// Their mutants.
     pub mutants: &'a BTreeMap<u32, Mutant>,
     /// All crates in the copy.
@@ -70,31 +73,19 @@ impl Compiler<'_> {
     /// # Errors
     /// A file cannot be read or written, or the crates do not compile whatever is left out.
     pub fn compile(&self) -> Result<Compiled> {
-        // By their keys, so that what has changed elsewhere does not have all of them tried again.
-        let memory = self.work.join("left-out.json");
-        let mut known: BTreeSet<String> = BTreeSet::new();
-        for file in self.left_out.into_iter().chain([&*memory]) {
-            let keys: Option<Vec<String>> = fs::read(file).ok().and_then(|json| serde_json::from_slice(&json).ok());
-            known.extend(keys.unwrap_or_default());
-        }
-        let all: BTreeSet<u32> = self.subjects.iter().flat_map(|subject| subject.numbers()).collect();
-        let mut left_out: BTreeSet<u32> =
-            all.iter().copied().filter(|number| known.contains(&self.mutants[number].key)).collect();
+        let mut known = self.known();
+        let mut left_out = self.left_out_before();
         let mut round = 1;
         loop {
             let rewritten = self.rewrite(&left_out);
             let texts: BTreeMap<PathBuf, String> =
-                rewritten.iter().map(|(path, file)| (path.clone(), file.text.clone())).collect();
+                rewritten.iter().map(|(path, file)| (path.clone(), linked(path, &file.text))).collect();
             self.original.write(&self.copy(), &self.packages, &texts)?;
-            eprintln!("checking {} mutants, round {round}", all.len() - left_out.len());
-            let (mut success, mut messages, mut errors) = self.cargo(&["check", "--workspace", "--lib", "--bins"])?;
+            eprintln!("compiling {} mutants, round {round}", self.wanted.len() - left_out.len());
+            let (success, messages, errors) = self.cargo(&self.tests())?;
             if success {
                 known.extend(left_out.iter().map(|number| self.mutants[number].key.clone()));
-                fs::write(&memory, serde_json::to_vec_pretty(&known)?)?;
-                eprintln!("compiling {} mutants", all.len() - left_out.len());
-                (success, messages, errors) = self.cargo(&self.tests())?;
-            }
-            if success {
+                fs::write(self.memory(), serde_json::to_vec_pretty(&known)?)?;
                 return self.compiled(&messages, left_out);
             }
             let before = left_out.len();
@@ -104,6 +95,23 @@ impl Compiler<'_> {
             }
             round += 1;
         }
+    }
+
+    /// Those of the wanted ones that have not compiled before.
+    pub fn left_out_before(&self) -> BTreeSet<u32> {
+        let known = self.known();
+        self.wanted.iter().copied().filter(|number| known.contains(&self.mutants[number].key)).collect()
+    }
+
+    /// By their keys, so that what has changed elsewhere does not have all of them tried again.
+    fn known(&self) -> BTreeSet<String> {
+        let memory = self.memory();
+        let keys = |file: &Path| -> Option<Vec<String>> { serde_json::from_slice(&fs::read(file).ok()?).ok() };
+        self.left_out.into_iter().chain([&*memory]).filter_map(keys).flatten().collect()
+    }
+
+    fn memory(&self) -> PathBuf {
+        self.work.join("left-out.json")
     }
 
     /// Arguments that compile all tests, and with those of its package the simulator: one build, since Cargo compiles what
@@ -129,8 +137,9 @@ impl Compiler<'_> {
     }
 
     fn rewrite(&self, left_out: &BTreeSet<u32>) -> BTreeMap<PathBuf, Rewritten> {
+        let live = |number| self.wanted.contains(&number) && !left_out.contains(&number);
         let files = self.subjects.iter().flat_map(|subject| &subject.files);
-        files.map(|(path, schema)| (path.clone(), schema.rewrite(|number| !left_out.contains(&number)))).collect()
+        files.map(|(path, schema)| (path.clone(), schema.rewrite(live))).collect()
     }
 
     /// Runs Cargo; its messages, and what it says to people.
@@ -207,6 +216,12 @@ impl Compiler<'_> {
         let other = other.iter().cloned().chain(children).collect::<Vec<_>>();
         (primary.iter().filter_map(complaint).collect(), other.iter().filter_map(complaint).collect())
     }
+}
+
+/// A crate without a mutant has the switches as well: whoever asks its programs is answered.
+fn linked(path: &Path, text: &str) -> String {
+    let link = if path.ends_with("src/lib.rs") { "\nuse ::styx_switch as _;\n" } else { "" };
+    format!("{text}{link}")
 }
 
 /// All that is found for some complaints, if there is anything.

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread::sleep;
@@ -60,6 +61,8 @@ pub fn run(
     let mut command = Command::new("sh");
     command.args(["-c", &format!("ulimit -v {MEMORY} 2>/dev/null; exec \"$0\" \"$@\"")]).arg(program).args(arguments);
     command.current_dir(directory).envs(environment.iter().map(|(name, value)| (name, value)));
+    // Its own children with it: a test's would run on for ever.
+    command.process_group(0);
     command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
     let started = Instant::now();
     let mut child = command.spawn()?;
@@ -77,7 +80,29 @@ pub fn run(
         pause = (pause * 2).min(Duration::from_millis(10));
     };
     let elapsed = started.elapsed();
+    let group = format!("-{}", child.id());
+    // Whoever has left nobody behind has no group any more.
+    Command::new("kill").args(["-9", "--", &group]).stderr(Stdio::null()).status()?;
     let said = fs::read(log)?;
     let output = String::from_utf8_lossy(&said[said.len().saturating_sub(TAIL)..]).into_owned();
     Ok(Ended { status, output, elapsed })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_left_behind() {
+        let directory = tempfile::tempdir().unwrap();
+        let (log, at_most) = (directory.path().join("log"), Duration::from_secs(60));
+        let arguments = ["-c", "sleep 600 & echo $!"].map(str::to_owned);
+        let ended = run(Path::new("sh"), &arguments, directory.path(), &[], &log, at_most).unwrap();
+        let runs = || Command::new("kill").args(["-0", ended.output.trim()]).stderr(Stdio::null()).status().unwrap();
+        let until = Instant::now() + at_most;
+        while runs().success() {
+            assert!(Instant::now() < until, "{} runs on", ended.output);
+            sleep(Duration::from_millis(10));
+        }
+    }
 }

@@ -48,6 +48,8 @@ pub struct Effort {
     pub skipped: &'static [&'static str],
     /// Time that every run has, however quick the unchanged program is: the machine does other things too.
     pub shortest: Duration,
+    /// Tests that take longer, in seconds, are not run.
+    pub longest: f64,
     /// Runs at a time.
     pub jobs: usize,
 }
@@ -61,6 +63,7 @@ impl Suite {
         let runner = Runner::new(work.join("runs"))?;
         let mut checks = checks(compiled, effort.transactions, effort.skipped, &runner)?;
         baseline::measure(&mut checks, &runner, work, effort.jobs)?;
+        checks.retain(|check| matches!(check.kind, Kind::Dose(..)) || check.seconds <= effort.longest);
         checks.sort_by(|one, other| one.seconds.total_cmp(&other.seconds));
         Ok(Suite { checks, runner, shortest: effort.shortest })
     }

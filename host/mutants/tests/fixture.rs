@@ -22,11 +22,13 @@ fn compile(catalog: &Catalog, work: &Path) -> Compiled {
     let original = Original::read(&root()).unwrap();
     let packages = original.needed([PACKAGE.to_owned()]).unwrap();
     let subjects = catalog.subjects.iter().collect();
+    let wanted = catalog.mutants.keys().copied().collect();
     let compiler = Compiler {
         original: &original,
         work,
         left_out: None,
         subjects,
+        wanted,
         mutants: &catalog.mutants,
         packages,
         simulator: None,
@@ -52,7 +54,7 @@ fn every_mutant_comes_to_what_it_must() {
     assert_eq!(again.left_out, left_out);
 
     // The tests pass while nothing is switched on, or this is an error.
-    let effort = Effort { transactions: 0, skipped: &[], shortest: Duration::from_secs(10), jobs: 2 };
+    let effort = Effort { transactions: 0, skipped: &[], shortest: Duration::from_secs(10), longest: 60.0, jobs: 2 };
     let suite = Suite::measure(&compiled, effort, work.path()).unwrap();
     let mutants: Vec<&Mutant> = catalog.mutants.values().filter(|mutant| !left_out.contains(&mutant.number)).collect();
     let outcomes = hunt(&suite, &mutants, 2, &|_| Ok(())).unwrap();

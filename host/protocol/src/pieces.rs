@@ -1,7 +1,7 @@
 //! Long lists in pieces, none of which is longer than what travels at once.
 
 /// Bytes of writes that one message tells, about.
-pub(crate) const PIECE_BYTES: usize = 128 << 10;
+pub const PIECE_BYTES: usize = 128 << 10;
 
 /// Hands a list on in pieces of at most `most` items that weigh at most `bytes` together; a heavier item travels alone.
 pub fn in_pieces<T>(

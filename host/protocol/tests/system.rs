@@ -71,6 +71,7 @@ fn machine() -> Machine<u64> {
         generation: Generation(1),
         snapshots: true,
         step_max: worker::STEP_MAX,
+        piece_bytes: worker::PIECE_BYTES,
         claim_order: false,
     })
 }

@@ -93,6 +93,7 @@ fn config(layout: Layout, modes: Modes, suspended_max: usize) -> Config {
         generation: Generation(1),
         snapshots: true,
         step_max: 3,
+        piece_bytes: 100,
         claim_order: true,
     }
 }

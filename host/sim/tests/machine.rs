@@ -10,6 +10,7 @@ use styx_protocol::ids::{Epoch, RequestId, Timestamp};
 use styx_protocol::machine::worker::ClientRequest;
 use styx_protocol::machine::{Config, coordinator, worker};
 use styx_protocol::origin::Origin;
+use styx_protocol::quarantine::{Quarantined, Subject};
 use styx_protocol::record::Record;
 use styx_protocol::replies::Retention;
 use styx_protocol::transaction::Request;
@@ -221,6 +222,42 @@ fn an_abort_is_remembered_like_a_result() {
 }
 
 #[test]
+fn who_is_released_is_executed_when_it_is_asked_again_and_nobody_else() {
+    let _transcript = scenario!("machine");
+    let mut driver = Driver::deployed(Config { snapshots: true, ..config(true, true) });
+    let programs = [add(), add(), add(), abort()];
+    let ask = |driver: &mut Driver| {
+        let before = driver.replies.len();
+        for (id, program) in (1u64..).zip(&programs) {
+            submit(driver, request(id.into(), 0, 0, program, true), id);
+        }
+        driver.tick();
+        driver.step(coordinator::Input::Durable(Epoch(100)));
+        let mut told = told(driver).split_off(before);
+        told.sort_by_key(|(waiter, _)| *waiter);
+        told.into_iter().map(|(_, outcome)| outcome).collect::<Vec<_>>()
+    };
+    let control = |driver: &mut Driver, control| driver.step(coordinator::Input::Control { control, waiter: u64::MAX });
+    let subject = |id| Subject::Request(RequestId(id));
+    // They are set aside while they wait for their epoch.
+    for id in [1, 2] {
+        let (app, function, reason) = (None, None, "it ended the process".to_owned());
+        let quarantined = Quarantined { subject: subject(id), app, function, reason, since: Timestamp(5) };
+        control(&mut driver, Control::Quarantine(quarantined));
+    }
+    let first = ask(&mut driver);
+    let refused = Err(Code::Quarantined);
+    assert!(first[0] == refused && first[1] == refused && first[2].is_ok() && first[3].is_err(), "{first:?}");
+    assert_eq!(ask(&mut driver), first, "as it is remembered");
+    control(&mut driver, Control::Release(subject(1)));
+    driver.tick();
+    let order = driver.order.len();
+    let second = ask(&mut driver);
+    assert!(second[0].is_ok() && second[1..] == first[1..], "{second:?}");
+    assert_eq!(driver.order.len(), order + 1, "one ran");
+}
+
+#[test]
 fn a_receipt_comes_when_durable_and_the_end_can_be_asked_for() {
     let _transcript = scenario!("machine");
     let mut driver = driver();
@@ -311,7 +348,7 @@ fn a_deployment_takes_effect_with_an_epoch_and_a_removed_app_takes_its_state_alo
     submit(&mut driver, request(1, 0, 0, &add(), false), 1);
     submit(&mut driver, request(2, 1, 0, &add(), false), 2);
     driver.tick();
-    assert_eq!(driver.machine.state().len(), 2);
+    assert!(driver.machine.state().len() == 2 && !driver.machine.state().is_empty());
     submit(&mut driver, request(3, 0, 0, &add(), false), 3);
     driver.step(coordinator::Input::Control { control: Control::Remove("toy".into()), waiter: 4 });
     driver.tick();

@@ -135,6 +135,25 @@ mod tests {
         );
     }
 
+    #[test]
+    fn what_partitions_weigh_and_where_they_go_is_known() {
+        let _transcript = styx_transcript::scenario!("policies");
+        let mut draw = crate::testing::draws(2);
+        for case in 0..90 {
+            let workers = owners(&[0, 1, 2, 3][..draw(&[1, 2, 3, 4]) as usize]);
+            let partitions = draw(&[0, 1, 4, 12, 20]);
+            let before: Vec<WorkerId> = (0..partitions).map(|_| WorkerId(draw(&[0, 0, 1, 2, 3, 4]) as u16)).collect();
+            let measured = draw(&[0, 1, 1, 1]);
+            let mut load = || Load { bytes: draw(&[0, 1, 1, 7]) * measured, calls: draw(&[0, 0, 20]) * (case % 2) };
+            let loads: Vec<Load> = (0..partitions).map(|_| load()).collect();
+            styx_transcript::told(&(&before, &loads, workers.len()));
+            styx_transcript::did(&weights(&loads));
+            for may_go in [MayGo::Homeless, MayGo::All] {
+                styx_transcript::did(&balance_load(&before, &workers, &loads, may_go));
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn nobody_is_worse_off_than_whoever_had_the_most(

@@ -260,6 +260,7 @@ impl Rig {
             generation: self.generation,
             snapshots: invite.store.is_some(),
             step_max: worker::STEP_MAX,
+            piece_bytes: worker::PIECE_BYTES,
             claim_order: false,
         };
         let seat = LocalView { me: invite.me, placement: Arc::new(invite.placement) };

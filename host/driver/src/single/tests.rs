@@ -5,7 +5,7 @@ use std::sync::Arc;
 use styx_protocol::attempt::Execution;
 use styx_protocol::entity::Layout;
 use styx_protocol::ids::{OperatorId, RequestId, Timestamp};
-use styx_protocol::machine::worker::{Batch, Executed, STEP_MAX};
+use styx_protocol::machine::worker::{Batch, Executed, PIECE_BYTES, STEP_MAX};
 use styx_protocol::modes::Modes;
 use styx_protocol::replies::Retention;
 use styx_protocol::task::Started;
@@ -41,6 +41,7 @@ fn config() -> SingleConfig {
         generation: Generation(1),
         snapshots: false,
         step_max: STEP_MAX,
+        piece_bytes: PIECE_BYTES,
         claim_order: false,
     };
     SingleConfig { machine, epoch_max_wait: Duration::from_millis(1) }

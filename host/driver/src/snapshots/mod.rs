@@ -232,7 +232,8 @@ impl<W> SnapshotScheduler<W> {
     }
 
     /// Nothing is under way, and nobody waits.
-    pub fn is_quiet(&self) -> bool {
+    #[cfg(test)]
+    fn is_quiet(&self) -> bool {
         matches!(self.stage, Stage::Idle { .. }) && self.waiting.is_empty()
     }
 

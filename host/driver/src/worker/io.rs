@@ -47,6 +47,8 @@ pub struct WorkerConfig {
     pub long_max: usize,
     /// Most entities that a step changes, or hands over for a snapshot.
     pub step_max: usize,
+    /// Bytes of what is told in pieces that a message holds, about.
+    pub piece_bytes: usize,
     /// Requests that were under way when earlier lives of the process ended.
     pub suspects: Vec<Suspect>,
     /// Put the claimed serial order into what is said of each epoch, for checkers.

@@ -45,6 +45,7 @@ pub(super) struct Membership<L, R> {
     invite: Invite,
     machine: Worker<Asker<L>>,
     workers: BTreeMap<NodeId, WorkerId>,
+    piece_bytes: usize,
     progress: Progress,
     /// Why it cannot begin.
     failure: Option<RestoreFailure>,
@@ -89,6 +90,7 @@ fn machine<L>(config: &WorkerConfig, invite: &Invite) -> Worker<Asker<L>> {
         generation: invite.generation,
         snapshots: invite.store.is_some(),
         step_max: config.step_max,
+        piece_bytes: config.piece_bytes,
         claim_order: config.claim_order,
     };
     let mut machine = Worker::new(settings, LocalView { me: invite.me, placement: Arc::new(invite.placement.clone()) });
@@ -102,6 +104,7 @@ impl<L, R> Membership<L, R> {
         Membership {
             machine: machine(config, &invite),
             workers: members.map(|(worker, member)| (member.node, WorkerId(worker as u16))).collect(),
+            piece_bytes: config.piece_bytes,
             invite,
             progress: Progress::Beginning,
             failure: None,
@@ -463,8 +466,8 @@ impl<L, R> Membership<L, R> {
                         effects.extend(mails.map(|message| WorkerEffect::Send { to, message }));
                     }
                     Message::Changes { round, changes } => {
-                        let messages =
-                            changes.into_pieces().into_iter().map(|changes| Message::Changes { round, changes });
+                        let pieces = changes.into_pieces(self.piece_bytes).into_iter();
+                        let messages = pieces.map(|changes| Message::Changes { round, changes });
                         effects.extend(messages.map(|message| WorkerEffect::Send { to, message }));
                     }
                     message => effects.push(WorkerEffect::Send { to, message }),

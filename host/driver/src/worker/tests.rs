@@ -7,7 +7,7 @@ use styx_protocol::attempt::Execution;
 use styx_protocol::catalog::{Catalog, Control, Digest};
 use styx_protocol::entity::Layout;
 use styx_protocol::ids::{EngineHash, Epoch, OperatorId, PlacementVersion, RequestId, Timestamp, WorkerId};
-use styx_protocol::machine::worker::{Batch, ClientRequest, Executed, STEP_MAX};
+use styx_protocol::machine::worker::{Batch, ClientRequest, Executed, PIECE_BYTES, STEP_MAX};
 use styx_protocol::machine::{Coordinator, coordinator};
 use styx_protocol::membership::{Beat, Build, Hello};
 use styx_protocol::modes::Modes;
@@ -76,6 +76,7 @@ impl Rig {
             suspended_max: 10,
             long_max: 2,
             step_max: STEP_MAX,
+            piece_bytes: PIECE_BYTES,
             suspects,
             claim_order: false,
         };

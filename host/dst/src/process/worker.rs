@@ -58,6 +58,7 @@ impl Worker {
             suspended_max: machine.suspended_max,
             long_max: machine.long_max,
             step_max: machine.step_max,
+            piece_bytes: machine.piece_bytes,
             suspects: Vec::new(),
             claim_order: true,
         };

@@ -96,6 +96,7 @@ impl Cluster {
             generation: Generation(1),
             snapshots: true,
             step_max: 2,
+            piece_bytes: 100,
             claim_order: false,
         };
         let placement = Arc::new(Placement::round_robin(layout.partitions, WORKERS));

@@ -14,6 +14,8 @@ impl Finder<'_> {
             return;
         }
         match expression {
+            // Only whoever plants a bug asks for the rest.
+            Expr::Binary(_) if polarity_of_planted(expression) == Some(true) => return,
             Expr::Binary(binary) => self.binary(expression, binary),
             Expr::Unary(unary) if matches!(unary.op, UnOp::Not(_)) && !is_planted(&unary.expr) => self.flip(expression),
             Expr::If(branch) => return self.branch(branch),
@@ -45,6 +47,9 @@ impl Finder<'_> {
 
     pub(super) fn arm(&mut self, arm: &syn::Arm) {
         if let Pat::Guard(guarded) = &arm.pat {
+            if polarity_of_planted(&guarded.guard) == Some(true) {
+                return;
+            }
             self.condition(&guarded.guard);
             self.visit_expr(&guarded.guard);
         }

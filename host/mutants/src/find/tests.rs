@@ -36,6 +36,8 @@ fn what_the_compiler_computes_or_matches_is_left_alone() {
         "fn f() -> T { step.log(Diagnostic::info(format!(\"{a}\")).node(1)); Vec::with_capacity(3 + 4) }",
         "fn f() -> T { drop(a); b.reserve(1); T::new() }",
         "fn f() -> T { if planted(Bug::A) { return 1 + 1; } a }",
+        "fn f() -> T { if a && planted(Bug::A) && b < 3 { return 1; } c }",
+        "fn f() -> T { match a { b if planted(Bug::A) => 1, _ => c } }",
         "fn invariants(&self) -> bool { self.a < 3 }",
         "fn f() -> T { debug_assert!(g(a) || b); c } fn g(a: u8) -> bool { a < 3 }",
         "impl A { pub fn check(&self) { let a = b + 1; for c in d { assert!(a < c); } } }",

@@ -95,7 +95,7 @@ impl WorkerSet {
     }
 
     fn of(mut words: Vec<u64>) -> Self {
-        while words.len() > 1 && words.last() == Some(&0) {
+        while words.last() == Some(&0) {
             words.pop();
         }
         match words[..] {
@@ -165,6 +165,14 @@ mod tests {
             assert_eq!(set, WorkerSet::default(), "equal sets are equal, however they came about");
             assert!(set.is_empty());
         }
+    }
+
+    #[test]
+    fn what_another_process_says_is_one_of_so_many_workers_written_as_it_is_written_here() {
+        let many = |words: &[u64]| WorkerSet(Words::Many(words.into()));
+        assert!(WorkerSet::default().is_within(1) && WorkerSet::only(WorkerId(0)).is_within(1));
+        assert!(many(&[0, 1]).is_within(65) && !many(&[0, 1]).is_within(64));
+        assert!(!many(&[1]).is_within(65) && !many(&[1, 0]).is_within(65) && !many(&[]).is_within(65));
     }
 
     #[test]

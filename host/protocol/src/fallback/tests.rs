@@ -5,6 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::locks::Locks;
+use super::writers::Writers;
 use super::{Member, components};
 use crate::execute::attempt::{Access, Execution, Footprint};
 use crate::ids::{OperatorId, RequestId, Tid, Timestamp};
@@ -72,6 +73,21 @@ fn footprints() -> impl Strategy<Value = Vec<Footprint>> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn a_range_names_each_who_wrote_in_it_once(footprints in footprints()) {
+        let writers = Writers::new(footprints.iter());
+        for read in footprints.iter().flat_map(|footprint| &footprint.ranges) {
+            let mut named = Vec::new();
+            writers.inside(read, |member| named.push(member));
+            named.sort_unstable();
+            let wrote = |footprint: &Footprint| {
+                footprint.accesses.iter().any(|(entity, access)| access.is_write() && read.contains(entity))
+            };
+            let expected: Vec<usize> = (0..footprints.len()).filter(|member| wrote(&footprints[*member])).collect();
+            prop_assert_eq!(named, expected);
+        }
+    }
 
     #[test]
     fn components_are_what_conflicts_connect(footprints in footprints()) {

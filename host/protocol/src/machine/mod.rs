@@ -60,6 +60,8 @@ pub struct Config {
     pub snapshots: bool,
     /// Most entities that a step of a worker changes, or hands over for a snapshot: [`worker::STEP_MAX`].
     pub step_max: usize,
+    /// Bytes of what is told in pieces, such as the copy of a partition, that a message holds, about: [`worker::PIECE_BYTES`].
+    pub piece_bytes: usize,
     /// Put the claimed serial order into each [`EpochSummary`], for checkers.
     pub claim_order: bool,
 }
@@ -91,6 +93,7 @@ impl Config {
             generation: self.generation,
             snapshots: self.snapshots,
             step_max: self.step_max,
+            piece_bytes: self.piece_bytes,
             claim_order: self.claim_order,
         }
     }

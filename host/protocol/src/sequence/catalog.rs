@@ -801,11 +801,24 @@ mod tests {
 
     #[test]
     fn there_is_a_bound_on_apps() {
-        let mut catalog = Catalog::default();
-        let of = |number: usize| {
-            Control::Deploy(Deployment { app: format!("app{number}"), ..deployment(1, &[("a", false)]) })
-        };
-        (0..Catalog::APPS_MAX).for_each(|number| drop(catalog.apply(&of(number))));
+        let app = |number: usize| format!("app{number}");
+        let of = |number| Control::Deploy(Deployment { app: app(number), ..deployment(1, &[("a", false)]) });
+        let mut first = Catalog::default();
+        first.apply(&of(0));
+        // A snapshot of all but one, since each that is deployed has the whole catalog checked.
+        let mut image = first.image();
+        let one = image.apps.remove(0);
+        let deployment = Deployment::clone(&one.deployments[0]);
+        image.operators = Catalog::APPS_MAX as u32 - 1;
+        image.apps.extend((0..image.operators).map(|number| AppImage {
+            name: app(number as usize),
+            operators: vec![OperatorImage { id: OperatorId(number), ..one.operators[0].clone() }],
+            deployments: vec![Arc::new(Deployment { app: app(number as usize), ..deployment.clone() })],
+            ..one.clone()
+        }));
+        let mut catalog = Catalog::restored(&image);
+        catalog.check(&of(Catalog::APPS_MAX - 1)).expect("there is room for one");
+        catalog.apply(&of(Catalog::APPS_MAX - 1));
         assert_eq!(catalog.apps().count(), Catalog::APPS_MAX);
         assert_eq!(catalog.check(&of(Catalog::APPS_MAX)).unwrap_err().code, Code::LimitExceeded);
         catalog.check(&of(7)).expect("another version is no other app");

@@ -3,7 +3,7 @@
 
 use crate::abort::Abort;
 use crate::ids::{RequestId, Tid};
-use crate::pieces::{PIECE_BYTES, in_pieces};
+use crate::pieces::in_pieces;
 use crate::sequence::record::Chain;
 use crate::sequence::transaction::CarriedTransaction;
 use crate::sequence::writes::PackedWrites;
@@ -72,25 +72,25 @@ impl EpochChanges {
         self.writes.bytes().len() + ends + carried
     }
 
-    /// The same in pieces that can be told one by one.
-    pub fn into_pieces(self) -> Vec<EpochChanges> {
+    /// The same in pieces of about so many bytes that can be told one by one.
+    pub fn into_pieces(self, bytes: usize) -> Vec<EpochChanges> {
         if self.is_empty() {
             return Vec::new();
         }
-        if self.weight() <= PIECE_BYTES {
+        if self.weight() <= bytes {
             return vec![self];
         }
         let EpochChanges { writes, ends, carried } = self;
         let mut pieces = Vec::new();
-        let writes = writes.into_pieces(PIECE_BYTES).into_iter();
+        let writes = writes.into_pieces(bytes).into_iter();
         pieces.extend(writes.map(|writes| EpochChanges { writes, ..EpochChanges::default() }));
-        in_pieces(ends, usize::MAX, PIECE_BYTES, RetainedEnd::weight, |ends| {
+        in_pieces(ends, usize::MAX, bytes, RetainedEnd::weight, |ends| {
             pieces.push(EpochChanges { ends, ..EpochChanges::default() });
         });
         in_pieces(
             carried,
             usize::MAX,
-            PIECE_BYTES,
+            bytes,
             |carried| carried.request.weight(),
             |carried| {
                 pieces.push(EpochChanges { carried, ..EpochChanges::default() });
@@ -103,5 +103,53 @@ impl EpochChanges {
 impl RetainedEnd {
     fn weight(&self) -> usize {
         ITEM + self.outcome.as_ref().map_or_else(Abort::size, |value| value.0.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::ids::{OperatorId, Timestamp};
+    use crate::sequence::transaction::Request;
+    use crate::state::entity::{Entity, Layout};
+
+    fn changes() -> EpochChanges {
+        let layout = Layout { seed: 7, partitions: 4 };
+        let mut changes = EpochChanges::default();
+        for number in 0..5 {
+            let entity = Entity::new(&layout, OperatorId(1), false, number.to_string().into());
+            changes.writes.push(&entity, Some(&[7; 100]));
+            let id = RequestId(u128::from(number));
+            let outcome = Ok(Payload(vec![3; 100].into()));
+            changes.ends.push(RetainedEnd { fell_back: false, tid: Tid(number), id, outcome });
+            let request = Request {
+                id,
+                operator: OperatorId(1),
+                function: "f".into(),
+                key: "k".into(),
+                args: [1; 100][..].into(),
+                retained: true,
+                origin: None,
+            };
+            let (tid, time) = (Tid(10 + number), Timestamp(1));
+            changes.carried.push(CarriedTransaction { tid, time, request: Arc::new(request) });
+        }
+        changes
+    }
+
+    #[test]
+    fn pieces_come_to_the_same_and_none_is_much_longer_than_asked_for() {
+        let all = changes();
+        for (bytes, pieces) in [(all.weight(), 1..=1), (500, 6..=9), (1, 15..=15)] {
+            let told = all.clone().into_pieces(bytes);
+            assert!(pieces.contains(&told.len()), "{bytes}: {}", told.len());
+            assert!(told.iter().all(|piece| piece.weight() <= bytes.max(300)), "{bytes}");
+            let mut whole = EpochChanges::default();
+            told.into_iter().for_each(|piece| whole.append(piece));
+            assert_eq!(whole, all);
+        }
+        assert_eq!(EpochChanges::default().into_pieces(0), []);
     }
 }

@@ -134,6 +134,8 @@ mod tests {
         assert!(one.covers(Scope::Read, Some("shop")));
         assert!(!one.covers(Scope::Read, Some("bank")) && !one.covers(Scope::Invoke, Some("shop")));
         assert!(!one.covers(Scope::Read, None));
+        let two = Grant { scopes: vec![Scope::Read], apps: Some(vec!["shop".into(), "bank".into()]) };
+        assert!(two.covers(Scope::Read, Some("bank")) && !two.covers(Scope::Read, Some("till")));
         assert!(
             Scope::ALL.iter().all(|scope| Grant::all().covers(*scope, None) && Grant::all().covers(*scope, Some("x")))
         );

@@ -18,7 +18,7 @@ use crate::execute::task::{GraphId, RunId};
 use crate::ids::{
     Epoch, OperatorId, PartitionId, PlacementVersion, RequestId, Round, SequencerCounter, Tid, Timestamp, WorkerId,
 };
-use crate::pieces::{PIECE_BYTES, in_pieces};
+use crate::pieces::in_pieces;
 use crate::sequence::catalog::Control;
 use crate::sequence::outcome::EpochChanges;
 use crate::sequence::record::Chain;
@@ -577,10 +577,10 @@ impl Join {
         Join { header, run, writes: Vec::new(), last: true }
     }
 
-    /// A transaction that takes part, in pieces of at most `most` writes, none longer than what travels at once.
-    pub fn in_pieces(header: Header, run: RunId, writes: Vec<JoinWrite>, most: usize) -> Vec<Join> {
+    /// A transaction that takes part, in pieces of at most `most` writes and `bytes`, unless one alone is longer.
+    pub fn in_pieces(header: Header, run: RunId, writes: Vec<JoinWrite>, most: usize, bytes: usize) -> Vec<Join> {
         let mut pieces = Vec::new();
-        in_pieces(writes, most, PIECE_BYTES, JoinWrite::weight, |writes| {
+        in_pieces(writes, most, bytes, JoinWrite::weight, |writes| {
             pieces.push(Join { header, run, writes, last: false });
         });
         match pieces.last_mut() {

@@ -193,6 +193,7 @@ impl SingleNode {
             generation: Generation(1),
             snapshots: options.snapshots.is_some(),
             step_max: worker::STEP_MAX,
+            piece_bytes: worker::PIECE_BYTES,
             claim_order: false,
         };
         let (inbox, messages) = unbounded();

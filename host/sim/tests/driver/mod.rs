@@ -34,6 +34,7 @@ pub fn config(reordering: bool, fallback: bool) -> Config {
         generation: Generation(1),
         snapshots: false,
         step_max: worker::STEP_MAX,
+        piece_bytes: worker::PIECE_BYTES,
         claim_order: true,
     }
 }

@@ -258,5 +258,12 @@ mod tests {
         for (base, deltas, expected) in cases {
             assert_eq!(policy.plan(&chain(base, deltas)), expected, "{base} {deltas:?}");
         }
+        // More than twice as many as there may be.
+        let three = CompactionPolicy { deltas_max: 3, ..policy };
+        assert_eq!(three.plan(&chain(1_000_000, &[1024, 256, 64, 16, 4, 1])), None);
+        assert_eq!(three.plan(&chain(1_000_000, &[4096, 1024, 256, 64, 16, 4, 1])), Some(5..8));
+        // A base is written anew for its share, and never as part of a run.
+        let seldom = CompactionPolicy { share_percent: 1000, ..policy };
+        assert_eq!(seldom.plan(&chain(100, &[30, 30, 30])), Some(1..4));
     }
 }

@@ -211,6 +211,7 @@ fn taking_over_heeds_what_an_older_one_wrote_last() {
     // An empty store is taken over as well.
     let empty = new.take_over(1, 5).unwrap();
     assert_eq!((empty.sequence, empty.epoch, empty.log_position, empty.partitions.len()), (1, 0, 0, 0));
+    assert_eq!((empty.state_hash, empty.chain_hash, empty.generation, empty.created_us), (0, 0, 1, 5));
     old.commit(whole(&old, &model, 1, 1)).unwrap();
     // `new` believes that its empty one is the newest, and must find out.
     let taken = new.take_over(2, 6).unwrap();

@@ -26,6 +26,7 @@ use super::outbox::Outbox;
 use crate::abort::{Abort, Code};
 use crate::cluster::placement::{Placement, Seat, Seating};
 use crate::ids::{Epoch, PlacementVersion, Round, SequencerCounter, Tid, Timestamp, WorkerId};
+use crate::pieces::PIECE_BYTES;
 use crate::sequence::budget::RecordBudget;
 use crate::sequence::catalog::{Catalog, Control};
 use crate::sequence::outcome::{EpochChanges, EpochOutcome};
@@ -471,7 +472,7 @@ impl<W> Coordinator<W> {
         for (worker, (changes, replay)) in self.replays(&record).into_iter().enumerate() {
             let to = WorkerId(worker as u16);
             let round = begin.round;
-            let changes = changes.into_pieces().into_iter().map(|changes| Message::Changes { round, changes });
+            let changes = changes.into_pieces(PIECE_BYTES).into_iter().map(|changes| Message::Changes { round, changes });
             actions.extend(changes.map(|message| Action::Send { to, message }));
             let begin = Begin { replay: Some(replay), ..begin.clone() };
             actions.push(Action::Send { to, message: Message::Begin(begin) });

@@ -45,12 +45,16 @@ pub struct Config {
     pub snapshots: bool,
     /// Most entities that a step changes, or hands over for a snapshot: [`STEP_MAX`].
     pub step_max: usize,
+    /// Bytes of what is told in pieces, such as the copy of a partition, that a message holds, about: [`PIECE_BYTES`].
+    pub piece_bytes: usize,
     /// Put the claimed serial order into each [`EpochSummary`], for checkers.
     pub claim_order: bool,
 }
 
 /// Changes that are made in some milliseconds.
 pub const STEP_MAX: usize = 4096;
+
+pub use crate::pieces::PIECE_BYTES;
 
 /// Input of a worker's machine. `W` names a waiting client; it is handed back with the response,
 /// never looked at.

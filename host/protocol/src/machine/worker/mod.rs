@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 pub use ingress::is_full;
 pub use io::{
-    Action, Batch, ClientRequest, ClientResponse, Config, Discarded, Executed, FallbackBatch, Input, STEP_MAX,
+    Action, Batch, ClientRequest, ClientResponse, Config, Discarded, Executed, FallbackBatch, Input, PIECE_BYTES, STEP_MAX,
 };
 pub use migration::{CopiedOf, CopyAllowance, CopyProgress};
 pub use work::Work;
@@ -583,7 +583,7 @@ impl<W> Worker<W> {
             return;
         }
         let state = self.ground.state().clone();
-        let mails = self.ground.outgoing_mut().take_mails(&state, self.egress.replies_mut());
+        let mails = self.ground.outgoing_mut().take_mails(&state, self.egress.replies_mut(), self.config.piece_bytes);
         actions.extend(mails.into_iter().map(|(to, mail)| moving(to, mail.version, mail.moving)));
         if let Some(version) = self.ground.outgoing_mut().take_copied() {
             actions.push(Action::Send { to: Node::Coordinator, message: Message::Copied(version) });

@@ -34,6 +34,7 @@ fn worker_with(snapshots: bool) -> Worker<u64> {
         generation: Generation(1),
         snapshots,
         step_max: STEP_MAX,
+        piece_bytes: PIECE_BYTES,
         claim_order: false,
     };
     let placement = Arc::new(Placement::round_robin(layout.partitions, 2));

@@ -121,6 +121,7 @@ impl WorkerNode {
             suspended_max: options.suspended_max,
             long_max: options.long_max,
             step_max: styx_protocol::machine::worker::STEP_MAX,
+            piece_bytes: styx_protocol::machine::worker::PIECE_BYTES,
             suspects: executing.suspects(),
             claim_order: false,
         };

@@ -396,9 +396,9 @@ fn damage_is_passed_over_if_it_lies_before_what_is_needed() {
         let bytes = fs::read(segment::path(pristine.path(), base)).unwrap();
         // In every frame its length, its position and its records; what is needed then is the record after it.
         let frames = frames(&bytes, base, log_id).into_iter();
-        let within = frames.flat_map(|(at, _, end)| [at + 4, at + 8, at + 29].map(|at| (at, end)));
+        let within = frames.flat_map(|(start, _, end)| [start + 4, start + 8, start + 29].map(|at| (at, start, end)));
         // And in the header, without which a file is whole, but for that.
-        for (at, needed) in within.chain([(3, base)]) {
+        for (at, start, needed) in within.chain([(3, 0, base)]) {
             let damaged = tempfile::tempdir().unwrap();
             copy(pristine.path(), damaged.path());
             let path = segment::path(damaged.path(), base);
@@ -407,7 +407,11 @@ fn damage_is_passed_over_if_it_lies_before_what_is_needed() {
             let open = |needed| EmbeddedLog::open_from(damaged.path(), TINY, needed);
             for lacking in if needed == 0 { vec![0] } else { vec![0, needed - 1] } {
                 match open(lacking) {
-                    Err(LogError::Corrupt { file, offset, .. }) => assert!(file == path && offset as usize <= at),
+                    Err(LogError::Corrupt { file, offset, detail }) => {
+                        assert_eq!((&file, offset as usize), (&path, start), "{detail}");
+                        let says_so = detail.contains("behind the newest snapshot's position");
+                        assert_eq!(says_so, 0 < lacking && needed < 60, "{detail}");
+                    }
                     Err(error) => panic!("{error}"),
                     Ok(_) => panic!("{} is damaged at {at}, and {lacking} is needed", path.display()),
                 }
@@ -423,6 +427,7 @@ fn damage_is_passed_over_if_it_lies_before_what_is_needed() {
             expect_from(damaged.path(), &mut log, needed, 60);
             let kept = names(damaged.path()).into_iter().filter(|name| name.ends_with(".quarantined")).count();
             assert!(kept > 0, "what was damaged is kept");
+            assert!(fs::read(segment::with_suffix(&path, ".quarantined")).unwrap() == before, "as it was");
             drop(log);
             // From now on it is a log like any other.
             write(damaged.path(), TINY, 66);

@@ -7,7 +7,7 @@ use styx_planted::{Bug, planted};
 use crate::cluster::placement::Placement;
 use crate::commit::replies::{ReplyChange, ReplyTable};
 use crate::ids::{OperatorId, PartitionId, PlacementVersion, RequestId, WorkerId};
-use crate::pieces::{PIECE_BYTES, in_pieces};
+use crate::pieces::in_pieces;
 use crate::sequence::route::partition_of;
 use crate::sequence::writes::PackedWrites;
 use crate::state::State;
@@ -228,8 +228,13 @@ impl Outgoing {
         Some(version)
     }
 
-    /// What there is to tell: what was written, and more of the copy.
-    pub fn take_mails(&mut self, state: &State, replies: &mut ReplyTable) -> Vec<(WorkerId, MovingMail)> {
+    /// What there is to tell, in pieces of about so many `bytes`: what was written, and more of the copy.
+    pub fn take_mails(
+        &mut self,
+        state: &State,
+        replies: &mut ReplyTable,
+        bytes: usize,
+    ) -> Vec<(WorkerId, MovingMail)> {
         let Some(version) = self.version else { return Vec::new() };
         let mut mails = Vec::new();
         let partitions = state.layout().partitions;
@@ -241,13 +246,14 @@ impl Outgoing {
         }
         for (to, follower) in &mut self.followers {
             let replies = told.remove(to).unwrap_or_default();
-            for changes in in_pieces_of(std::mem::take(&mut follower.written), replies) {
+            for changes in in_pieces_of(std::mem::take(&mut follower.written), replies, bytes) {
                 mails.push((*to, MovingMail { version, moving: Moving::Followed(changes) }));
             }
         }
         for (to, follower) in &mut self.followers {
             while follower.pieces < PIECES_MAX && !follower.left.is_empty() && !self.allowance.is_used_up() {
-                let (changes, weight) = copy(follower, &mut self.partitions, &mut self.progress, state, replies);
+                let Outgoing { partitions, progress, .. } = self;
+                let (changes, weight) = copy(follower, partitions, progress, state, replies, bytes);
                 self.allowance.take(weight);
                 follower.pieces += 1;
                 mails.push((*to, MovingMail { version, moving: Moving::Copied(changes) }));
@@ -284,17 +290,18 @@ fn copy(
     progress: &mut Option<CopyProgress>,
     state: &State,
     replies: &ReplyTable,
+    bytes: usize,
 ) -> (PartitionChanges, usize) {
     let mut changes = PartitionChanges::default();
     let mut weight = 0;
-    while weight < PIECE_BYTES
+    while weight < bytes
         && let Some(id) = follower.left.front().copied()
         && let Some(leaving) = partitions.get_mut(&id)
     {
         let partition = &state.partitions()[usize::from(id.0)];
         leaving.copied = match &leaving.copied {
             Copied::Replies(after) => {
-                let (copied, last) = replies.copy(id, *after, PIECE_BYTES - weight);
+                let (copied, last) = replies.copy(id, *after, bytes - weight);
                 weight += copied.iter().map(|kept| kept.weight()).sum::<usize>();
                 let behind = copied.last().map(|kept| kept.id).or(*after);
                 changes.replies.extend(copied.into_iter().map(ReplyChange::Kept));
@@ -303,7 +310,7 @@ fn copy(
             before => {
                 let after = if let Copied::Entities(after) = before { Some(after) } else { None };
                 let taken = changes.writes.bytes().len();
-                let copied = partition.copy(after, taken + PIECE_BYTES - weight, &mut changes.writes);
+                let copied = partition.copy(after, taken + bytes - weight, &mut changes.writes);
                 weight += changes.writes.bytes().len() - taken;
                 if let Some(progress) = progress {
                     progress.entities.done += copied.entities;
@@ -322,10 +329,10 @@ fn copy(
     (changes, weight)
 }
 
-fn in_pieces_of(writes: PackedWrites, replies: Vec<ReplyChange>) -> Vec<PartitionChanges> {
-    let writes = writes.into_pieces(PIECE_BYTES).into_iter();
+fn in_pieces_of(writes: PackedWrites, replies: Vec<ReplyChange>, bytes: usize) -> Vec<PartitionChanges> {
+    let writes = writes.into_pieces(bytes).into_iter();
     let mut pieces: Vec<_> = writes.map(|writes| PartitionChanges { writes, replies: Vec::new() }).collect();
-    in_pieces(replies, usize::MAX, PIECE_BYTES, ReplyChange::weight, |replies| {
+    in_pieces(replies, usize::MAX, bytes, ReplyChange::weight, |replies| {
         pieces.push(PartitionChanges { writes: PackedWrites::default(), replies });
     });
     pieces

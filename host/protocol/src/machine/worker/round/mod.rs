@@ -51,6 +51,7 @@ pub(super) struct Rounds<W> {
     claim_order: bool,
     suspended_max: usize,
     step_max: usize,
+    piece_bytes: usize,
     /// The last one that ended here.
     last: Round,
     current: Option<Box<CurrentRound<W>>>,
@@ -81,6 +82,7 @@ impl<W> Rounds<W> {
             claim_order: config.claim_order,
             suspended_max: config.suspended_max,
             step_max: config.step_max,
+            piece_bytes: config.piece_bytes,
             last: Round(0),
             current: None,
             graphs: Graphs::new(me, config.suspended_max),
@@ -146,7 +148,8 @@ impl<W> Rounds<W> {
             let header = header_of(&slot.transaction, me);
             for worker in others.iter() {
                 let writes = writes.remove(&worker).unwrap_or_default();
-                self.graphs.mail(worker).joins.extend(Join::in_pieces(header, *run, writes, self.step_max));
+                let joins = Join::in_pieces(header, *run, writes, self.step_max, self.piece_bytes);
+                self.graphs.mail(worker).joins.extend(joins);
             }
             let mut all = others.clone();
             all.merge(&WorkerSet::only(me));
