@@ -33,7 +33,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use io::{
-    Action, Batch, ClientRequest, ClientResponse, Config, Discarded, Executed, FallbackBatch, Input, PIECE_BYTES, STEP_MAX,
+    Action, Batch, ClientRequest, ClientResponse, Config, Discarded, Executed, FallbackBatch, Input, PIECE_BYTES,
+    STEP_MAX,
 };
 pub use migration::{CopiedOf, CopyAllowance, CopyProgress};
 pub use work::Work;
