@@ -223,18 +223,23 @@ mod tests {
     fn so_many_threads_work_at_a_time_as_are_asked_for_and_no_more_than_there_is_work_for() {
         for (items, threads, expected) in [(9, 3, 3), (2, 5, 2), (1, 1, 1), (0, 2, 0)] {
             let (working, changed) = (Mutex::new((0, 0, 0)), Condvar::new());
-            let done = in_parallel((0..items).collect(), threads, |size| *size, |_| {
-                let mut guard = working.lock().unwrap();
-                guard.0 += 1;
-                guard.1 = guard.1.max(guard.0);
-                changed.notify_all();
-                // Whoever is first waits until as many are at work as there are to be.
-                let few = |(_, most, _): &mut (usize, usize, usize)| *most < expected;
-                guard = changed.wait_timeout_while(guard, Duration::from_secs(10), few).unwrap().0;
-                guard.0 -= 1;
-                guard.2 += 1;
-                Ok(())
-            });
+            let done = in_parallel(
+                (0..items).collect(),
+                threads,
+                |size| *size,
+                |_| {
+                    let mut guard = working.lock().unwrap();
+                    guard.0 += 1;
+                    guard.1 = guard.1.max(guard.0);
+                    changed.notify_all();
+                    // Whoever is first waits until as many are at work as there are to be.
+                    let few = |(_, most, _): &mut (usize, usize, usize)| *most < expected;
+                    guard = changed.wait_timeout_while(guard, Duration::from_secs(10), few).unwrap().0;
+                    guard.0 -= 1;
+                    guard.2 += 1;
+                    Ok(())
+                },
+            );
             let (_, most, all) = working.into_inner().unwrap();
             assert_eq!((done.is_ok(), most, all), (true, expected, items as usize));
         }

@@ -168,6 +168,25 @@ fn snapshots_go_on_meanwhile() {
 }
 
 #[test]
+fn whoever_merges_much_is_asked_again_whether_to_stop() {
+    let asked = |keys| {
+        let (store, mut model) = (open(&StoreLocation::in_memory(&Default::default())), sample(5, 1, keys));
+        store.commit(whole(&store, &model, 1, 1)).unwrap();
+        let part = write_delta(&store, 0, 2, 1, &change(&mut model, 0, 5, 5, &mut Random(1)));
+        store.commit(draft(&store, 2, 1, Some(1), vec![part])).unwrap();
+        let asked = std::cell::Cell::new(0);
+        let stop = || {
+            asked.set(asked.get() + 1);
+            false
+        };
+        let policy = CompactionPolicy { small_bytes: 0, share_percent: 0, ..CompactionPolicy::default() };
+        assert_eq!(store.compact(1, &policy, 1, &stop).unwrap().partitions, 1);
+        asked.get()
+    };
+    assert!(asked(9_000) > asked(50));
+}
+
+#[test]
 fn compaction_stops_when_told_and_is_fenced() {
     let location = StoreLocation::in_memory(&Default::default());
     let (store, model) = (open(&location), sample(5, 3, 50));

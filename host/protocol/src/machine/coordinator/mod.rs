@@ -472,7 +472,8 @@ impl<W> Coordinator<W> {
         for (worker, (changes, replay)) in self.replays(&record).into_iter().enumerate() {
             let to = WorkerId(worker as u16);
             let round = begin.round;
-            let changes = changes.into_pieces(PIECE_BYTES).into_iter().map(|changes| Message::Changes { round, changes });
+            let changes =
+                changes.into_pieces(PIECE_BYTES).into_iter().map(|changes| Message::Changes { round, changes });
             actions.extend(changes.map(|message| Action::Send { to, message }));
             let begin = Begin { replay: Some(replay), ..begin.clone() };
             actions.push(Action::Send { to, message: Message::Begin(begin) });

@@ -34,7 +34,8 @@ use std::sync::Arc;
 
 pub use ingress::is_full;
 pub use io::{
-    Action, Batch, ClientRequest, ClientResponse, Config, Discarded, Executed, FallbackBatch, Input, PIECE_BYTES, STEP_MAX,
+    Action, Batch, ClientRequest, ClientResponse, Config, Discarded, Executed, FallbackBatch, Input, PIECE_BYTES,
+    STEP_MAX,
 };
 pub use migration::{CopiedOf, CopyAllowance, CopyProgress};
 pub use work::Work;

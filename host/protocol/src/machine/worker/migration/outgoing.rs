@@ -229,12 +229,7 @@ impl Outgoing {
     }
 
     /// What there is to tell, in pieces of about so many `bytes`: what was written, and more of the copy.
-    pub fn take_mails(
-        &mut self,
-        state: &State,
-        replies: &mut ReplyTable,
-        bytes: usize,
-    ) -> Vec<(WorkerId, MovingMail)> {
+    pub fn take_mails(&mut self, state: &State, replies: &mut ReplyTable, bytes: usize) -> Vec<(WorkerId, MovingMail)> {
         let Some(version) = self.version else { return Vec::new() };
         let mut mails = Vec::new();
         let partitions = state.layout().partitions;
