@@ -135,7 +135,9 @@ impl History {
         if aborted.is_some_and(|abort| is_refusal(abort.code)) {
             return Ok(());
         }
-        let base = match self.queries.get(&id) {
+        // A record that is read again under another deployment may have been executed, and be a query by now.
+        let was_executed = checker.sequenced.get(&tid).is_some_and(|known| known.request.id == id);
+        let base = match self.queries.get(&id).filter(|_| !was_executed) {
             Some(queried) if queried.runs.iter().any(|(base, _)| *base == epoch) => epoch,
             _ if self.overtaken.contains(&id) => return Ok(()),
             Some(queried) => queried.runs.last().expect("it ran").0,
