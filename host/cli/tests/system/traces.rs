@@ -1,6 +1,7 @@
 //! Traces as a collector is sent them: of a single process, and of a cluster's gateway.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -134,8 +135,10 @@ async fn a_trace_is_that_of_the_clients_span_or_the_requests_own() {
     let root = spans.values().find(|span| hex(&span.parent_span_id) == "00f067aa0ba902b7").unwrap();
     let status = root.status.as_ref().unwrap();
     assert!(status.message.starts_with("ABORTED: "), "{status:?}");
-    let metrics = server.metrics().await;
-    assert!(metrics.contains(r#"styx_traces_total{end="sent"} 2"#), "{metrics}");
+    waits_for("two traces to be counted");
+    while !server.metrics().await.contains(r#"styx_traces_total{end="sent"} 2"#) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
