@@ -365,7 +365,7 @@ impl Plan {
             generation: Generation(1),
             snapshots: false,
             step_max: 4096,
-            piece_bytes: 0,
+            piece_bytes: styx_protocol::machine::worker::PIECE_BYTES,
             claim_order: true,
         };
         let group_bytes_max = random.pick(&[4 << 10, 8 << 10, 64 << 10, 32 << 20, 32 << 20]);
@@ -395,7 +395,6 @@ impl Plan {
         // Of a generator of its own: other plans stay what they were.
         let mut of_migrations = Random::new(config.layout.seed ^ 0x9d1);
         let migration = of_migrations.pick(&[0, 20_000, 100_000]);
-        config.piece_bytes = Random::new(config.layout.seed ^ 0x71ece).pick(&[1, 60, 400, 128 << 10]);
         let nodes = 1 + cluster.workers;
         let faults = [
             fault(&[200_000, 1_000_000]),

@@ -18,6 +18,9 @@ fn world(at: u64, events: u64, victims: &[usize], notes: bool) -> World {
     plan.cluster.spikes = 0;
     plan.cluster.network = (10, 300);
     plan.config.layout.partitions = 16;
+    // In as many pieces as there are entities, or in one.
+    plan.config.piece_bytes = if at.is_multiple_of(3) { plan.config.piece_bytes } else { 60 };
+    plan.cluster.limits.outstanding_bytes_max = 1 << 30;
     plan.config.snapshots = at.is_multiple_of(2);
     (plan.faults, plan.sync_failures, plan.records) = ([0; FAULTS], 0, None);
     plan.faults[Fault::Migration as usize] = 50_000;
