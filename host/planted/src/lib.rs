@@ -224,8 +224,6 @@ bugs! {
     FrontForgetsAnswered,
     /// A front takes the right to answer before it looks for what was answered. Planted: after.
     FrontReadsFirst,
-    /// A front that begins waits until what others have sent is decided. Planted: it reads what is decided at the moment.
-    FrontAwaitsNobody,
     /// A record counts as answered when its reply is committed. Planted: when it is sent.
     FrontAssumesWritten,
     /// What is no request any more may have been one, and have been executed. Planted: it is refused at once.
