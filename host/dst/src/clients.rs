@@ -363,9 +363,7 @@ impl Clients {
             Response::Accepted if environment.random.chance(700) => (Some((of, Kind::Await)), 0),
             Response::Broken => return self.retry(slot, of, kind, environment),
             // Nothing has happened: anything may be asked again.
-            Response::Failed(Failure::Unavailable | Failure::DiskFull | Failure::LogStalled) => {
-                (Some((of, kind)), environment.random.between(0, 15_000 << refusals))
-            }
+            Response::Failed(_) if refused => (Some((of, kind)), environment.random.between(0, 15_000 << refusals)),
             Response::Controlled(Err(abort)) if abort.code == Code::Overloaded => {
                 (Some((of, kind)), environment.random.between(0, 300_000))
             }
