@@ -53,6 +53,10 @@ pub enum Failure {
     DiskFull,
     /// The log waits for its brokers. Nothing has happened.
     LogStalled,
+    /// A worker holds as much state as it may. Nothing has happened.
+    StateFull,
+    /// The app has as much state as it may. Nothing has happened.
+    AppStateFull,
 }
 
 impl Answer {

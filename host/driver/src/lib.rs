@@ -16,6 +16,7 @@ pub mod autoscale;
 pub mod client;
 pub mod coordinator;
 pub mod diagnostic;
+pub mod fullness;
 pub mod gateway;
 pub mod kafka;
 pub mod leader_search;

@@ -52,6 +52,9 @@ pub struct Figures {
     pub longest_outage_us: u64,
     /// Processes that ended because their log had no space left.
     pub full_disks: u64,
+    /// Requests refused for want of room for more state.
+    #[serde(default)]
+    pub state_full: u64,
     /// Workers refused because they run something else.
     pub refused: u64,
     /// Runs of long transactions beside the epochs.
@@ -90,6 +93,7 @@ impl Figures {
         add(&mut self.late, other.late);
         add(&mut self.unsent, other.unsent);
         add(&mut self.full_disks, other.full_disks);
+        add(&mut self.state_full, other.state_full);
         add(&mut self.refused, other.refused);
         add(&mut self.long, other.long);
         add(&mut self.records, other.records);

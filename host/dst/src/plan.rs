@@ -263,6 +263,9 @@ pub struct ClusterPlan {
     pub timing: Timing,
     /// Most requests that a gateway has under way.
     pub gateway_backlog_max: usize,
+    /// Most bytes of state of a worker, and of an app.
+    pub state_max: u64,
+    pub app_state_max: u64,
 }
 
 impl ClusterPlan {
@@ -292,6 +295,8 @@ impl ClusterPlan {
             },
             timing: Timing { tick: Duration::from_millis(random.pick(&[20, 20, 5])), ..Timing::default() },
             gateway_backlog_max: random.seldom(125, &[3, 20], 100_000),
+            state_max: u64::MAX,
+            app_state_max: u64::MAX,
         }
     }
 
@@ -425,6 +430,11 @@ impl Plan {
             config.long_max = others.pick(&[1, 2, 8]);
         }
         let records = RecordsPlan::draw(&mut Random::new(config.layout.seed ^ 0x5e_c0));
+        if records.is_none() {
+            // Records wait for room, which nobody may make.
+            cluster.state_max = others.seldom(60, &[1_000, 5_000], u64::MAX);
+            cluster.app_state_max = others.seldom(60, &[1_000, 5_000], u64::MAX);
+        }
         let mut verified = [50, 50, 50, 50].map(|share| random.chance(share));
         verified[random.between(1, 3) as usize] = true;
         let slots: usize = random.pick(&[1, 12, 40, 80, 160, 160, 160, 240]);

@@ -11,8 +11,10 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use styx_driver::admission::LogCondition;
+use styx_driver::fullness::Full;
 use styx_storage::log::Stall;
 
 use styx_driver::client::Failure;
@@ -30,6 +32,9 @@ pub struct Admission {
     stall: OnceLock<Stall>,
     /// Bytes; `u64::MAX` where nobody looks.
     free: AtomicU64,
+    /// Who gets no more state, and whether that is anybody.
+    full_state: ArcSwap<Full>,
+    someone_is_full: AtomicBool,
 }
 
 impl Default for Admission {
@@ -39,6 +44,8 @@ impl Default for Admission {
             stalled: AtomicBool::new(false),
             stall: OnceLock::new(),
             free: AtomicU64::new(u64::MAX),
+            full_state: ArcSwap::default(),
+            someone_is_full: AtomicBool::new(false),
         }
     }
 }
@@ -62,6 +69,48 @@ impl Admission {
     /// Why nothing is taken that may write, if so.
     pub fn refuses_writes(&self) -> Option<Failure> {
         self.condition().refuses_writes()
+    }
+
+    /// Who gets no more state.
+    pub fn full_state(&self) -> Arc<Full> {
+        self.full_state.load_full()
+    }
+
+    /// Why nothing is taken that may write, of an app, for the state that there is.
+    pub fn refuses_state(&self, app: impl FnOnce() -> Option<Arc<str>>) -> Option<Failure> {
+        let full = || self.full_state.load().refuses(app().as_deref());
+        self.someone_is_full.load(Ordering::Relaxed).then(full)?
+    }
+
+    /// Shows who gets no more state, and tells people of whom that is new.
+    pub(crate) fn show_state(&self, full: Full) {
+        let before = self.full_state.load_full();
+        if *before == full {
+            return;
+        }
+        if full.all && !before.all {
+            tracing::error!(
+                code = "STATE_FULL",
+                "a worker has as much state as it may, and nothing that may write is taken; delete what is not needed, \
+                 add workers, or raise --state-memory"
+            );
+        }
+        for app in full.apps.iter().filter(|app| !before.apps.contains(app)) {
+            tracing::warn!(
+                code = "APP_STATE_FULL",
+                app,
+                "the app has as much state as it may, and nothing of it that may write is taken; `styx apps usage` shows \
+                 what it has, --app-state is how much it may"
+            );
+        }
+        for app in before.apps.iter().filter(|app| !full.apps.contains(app)) {
+            tracing::info!(app, "the app may write again");
+        }
+        if before.all && !full.all {
+            tracing::info!("there is room for state again");
+        }
+        self.someone_is_full.store(full != Full::default(), Ordering::Relaxed);
+        self.full_state.store(Arc::new(full));
     }
 
     /// Follows this process's own log, which says when it waits.

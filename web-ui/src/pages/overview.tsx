@@ -143,6 +143,16 @@ function Attention({ cluster, live }: { cluster: Schemas['ClusterView'] | undefi
           Nothing that may write is taken until there is room.
         </Notice>
       )}
+      {status?.state_full && (
+        <Notice kind="bad" title="A worker has as much state as it may">
+          Nothing that may write is taken: delete what is not needed, add workers, or raise --state-memory.
+        </Notice>
+      )}
+      {status && status.full_apps.length > 0 && (
+        <Notice kind="warn" title={`As much state as they may have: ${status.full_apps.join(', ')}`}>
+          Nothing of these apps that may write is taken until they have less, or --app-state is raised.
+        </Notice>
+      )}
       {status?.log_stalled && (
         <Notice kind="bad" title="The log waits for its Kafka brokers">
           Nothing is taken meanwhile.

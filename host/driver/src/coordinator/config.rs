@@ -36,6 +36,8 @@ pub struct CoordinatorConfig {
     pub quarantine_after: u32,
     /// Most bytes a second that a worker copies of partitions that leave it, unless a migration says otherwise.
     pub migration_rate: Option<u64>,
+    /// Most bytes of state of an app, in memory of all workers: otherwise half of what these may hold.
+    pub app_state_max: Option<u64>,
     /// Who had which partition last, as log and snapshot have it.
     pub seating: Option<Seating>,
     /// Workers that join get their share of the partitions without being asked for it.

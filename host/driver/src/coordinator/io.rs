@@ -16,6 +16,7 @@ use super::placing::Goal;
 use crate::admission::LogCondition;
 use crate::client::{Answer, ClientMessage};
 use crate::diagnostic::Diagnostic;
+use crate::fullness::Full;
 use crate::network::NetworkEvent;
 use crate::snapshots::{ManifestDraft, ManifestPut, NoSnapshot, SnapshotSummary, StoreFailure};
 use crate::time::Instant;
@@ -134,6 +135,8 @@ pub enum Effect<W, R> {
         to: NodeId,
         message: Message,
     },
+    /// Show people, and who takes requests here, who gets no more state.
+    Full(Full),
     /// Send a message outside of generations. Who cannot be reached will be told again, or is no longer there.
     SendControl {
         to: NodeId,

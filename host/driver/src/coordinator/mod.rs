@@ -73,6 +73,7 @@ use self::views::Views;
 use self::workers::Workers;
 use crate::admission::LogCondition;
 use crate::client::ClientMessage;
+use crate::fullness::{Fullness, Holdings};
 use crate::gateway::{Router, RouterEffect};
 use crate::leadership::Leadership;
 use crate::log_time::LogTime;
@@ -96,6 +97,7 @@ pub struct CoordinatorDriver<W, R> {
     /// For queries of this process's admin endpoints.
     router: Router<W, R>,
     log: LogCondition,
+    fullness: Fullness,
     log_time: LogTime,
     /// Who had which partition last.
     seating: Option<Seating>,
@@ -129,6 +131,7 @@ impl<W, R> CoordinatorDriver<W, R> {
             gateways: Gateways::default(),
             router: Router::new(config.backlog_max),
             log: LogCondition::default(),
+            fullness: Fullness::default(),
             log_time: LogTime::default(),
             seating: config.seating.clone(),
             joining: Joining::default(),
@@ -400,8 +403,18 @@ impl<W, R> CoordinatorDriver<W, R> {
     }
 
     fn views(&self) -> Views<'_, W> {
-        let CoordinatorDriver { config, workers, log, .. } = self;
-        Views { config, workers, leader: self.leader.as_deref(), log: *log }
+        let CoordinatorDriver { config, workers, log, fullness, .. } = self;
+        Views { config, workers, leader: self.leader.as_deref(), log: *log, state: fullness.full() }
+    }
+
+    /// A worker has said what state it holds.
+    fn holds(&mut self, from: NodeId, holdings: Holdings, step: &mut Step<'_, W, R>) {
+        let leader = self.leader.as_deref();
+        self.fullness.told(from, holdings, |node| leader.is_some_and(|leader| leader.worker(node).is_some()));
+        if let Some(full) = self.fullness.review(self.config.app_state_max) {
+            step.push(Effect::Full(full.clone()));
+            self.show_all(step);
+        }
     }
 
     fn show_all(&mut self, step: &mut Step<'_, W, R>) {

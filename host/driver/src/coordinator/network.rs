@@ -68,9 +68,12 @@ impl<W, R> CoordinatorDriver<W, R> {
 
     fn on_envelope(&mut self, from: NodeId, envelope: Envelope, step: &mut Step<'_, W, R>) {
         match envelope {
-            Envelope::Hello { hello, address, suspects, copied } => {
+            Envelope::Hello { hello, address, suspects, copied, holds } => {
                 if let Some(progress) = copied {
                     self.copied(from, hello.generation, progress, step);
+                }
+                if let Some(holdings) = holds {
+                    self.holds(from, holdings, step);
                 }
                 self.suspected(from, suspects, step);
                 self.candidate(from, &hello, step);

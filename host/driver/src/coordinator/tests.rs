@@ -21,6 +21,7 @@ use styx_transcript::{did, scenario, told};
 
 use super::*;
 use crate::client::{Answer, Failure};
+use crate::fullness::Full;
 use crate::network::NetworkEvent;
 use crate::snapshots::{ManifestPut, SnapshotConfig, StoreFailure};
 use crate::wire::Invite;
@@ -57,6 +58,7 @@ fn config(snapshots: bool) -> CoordinatorConfig {
         epoch_max_wait: Duration::from_millis(1),
         quarantine_after: 3,
         migration_rate: None,
+        app_state_max: Some(1000),
         seating: None,
         shares: true,
         timing: Timing::default(),
@@ -82,6 +84,7 @@ struct Rig {
     heard: BTreeMap<NodeId, Beat>,
     /// What workers say was under way when they ended.
     suspects: BTreeMap<NodeId, Vec<Suspect>>,
+    holdings: BTreeMap<NodeId, Holdings>,
     /// What the last invitation says of where members are.
     addresses: Vec<String>,
     log: Vec<Arc<EpochRecord>>,
@@ -115,6 +118,7 @@ impl Rig {
             mail: false,
             heard: BTreeMap::new(),
             suspects: BTreeMap::new(),
+            holdings: BTreeMap::new(),
             addresses: Vec::new(),
             log: Vec::new(),
             appended: VecDeque::new(),
@@ -170,7 +174,8 @@ impl Rig {
                     silent: Vec::new(),
                     leaving: self.leaving.contains(&node),
                 };
-                self.envelope(node, Envelope::Hello { hello, address: format!("host:{node}"), suspects, copied: None });
+                let (address, holds) = (format!("host:{node}"), self.holdings.get(&node).cloned());
+                self.envelope(node, Envelope::Hello { hello, address, suspects, copied: None, holds });
             }
             self.advance();
         }
@@ -436,6 +441,38 @@ fn members_are_told_where_the_others_are_and_gateways_when_the_log_is_full() {
     assert_eq!(shown(&mut rig, false), [] as [bool; 0], "it was not full before");
     assert_eq!(shown(&mut rig, true), [true]);
     assert_eq!(shown(&mut rig, false), [false]);
+}
+
+#[test]
+fn gateways_are_told_whose_state_is_full_and_when_there_is_room_again() {
+    let _transcript = scenario!("coordinator");
+    let mut rig = Rig::live(false);
+    rig.envelope(GATEWAY, Envelope::Watch { known: CatalogVersion::default() });
+    let shown = |rig: &mut Rig, of_one: u64, of_other: u64| {
+        rig.effects.clear();
+        for (node, bytes) in [(11, of_one), (12, of_other)] {
+            let holdings = Holdings { bytes, most: 2000, apps: vec![("shop".into(), bytes)] };
+            rig.holdings.insert(NodeId(node), holdings);
+        }
+        rig.beats(2);
+        let views = rig.effects.iter().filter_map(|effect| match effect {
+            Effect::SendControl { to: GATEWAY, envelope: Envelope::View(view) } => Some(view.state.clone()),
+            _ => None,
+        });
+        let views: Vec<Full> = views.collect();
+        let own = rig.effects.iter().filter_map(|effect| match effect {
+            Effect::Full(full) => Some(full.clone()),
+            _ => None,
+        });
+        assert_eq!(own.collect::<Vec<_>>(), views, "here as well");
+        views
+    };
+    assert_eq!(shown(&mut rig, 600, 300), []);
+    let of_shop = Full { all: false, apps: vec!["shop".into()] };
+    assert_eq!(shown(&mut rig, 600, 400), std::slice::from_ref(&of_shop), "both together");
+    assert_eq!(shown(&mut rig, 600, 400), [], "it is known");
+    assert_eq!(shown(&mut rig, 2000, 400), [Full { all: true, ..of_shop }]);
+    assert_eq!(shown(&mut rig, 100, 100), [Full::default()]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use super::config::CoordinatorConfig;
 use super::leader::LeaderState;
 use super::workers::Workers;
 use crate::admission::LogCondition;
+use crate::fullness::Full;
 use crate::wire::{AdminQuery, CatalogVersion, Invite, Member, Overview, Query, Question, Response, SnapshotPlace};
 use crate::wire::{TicketedResponse, View};
 
@@ -17,6 +18,7 @@ pub(super) struct Views<'a, W> {
     pub(super) workers: &'a Workers,
     pub(super) leader: Option<&'a LeaderState<W>>,
     pub(super) log: LogCondition,
+    pub(super) state: &'a Full,
 }
 
 impl<W> Views<'_, W> {
@@ -54,6 +56,7 @@ impl<W> Views<'_, W> {
             live: live.is_some(),
             full,
             stalled,
+            state: self.state.clone(),
             members: self.members(),
             placement: match self.leader {
                 Some(leader) => (**leader.placement()).clone(),

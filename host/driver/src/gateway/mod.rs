@@ -23,6 +23,7 @@ use crate::COORDINATOR;
 use crate::admission::LogCondition;
 use crate::client::{Answer, ClientMessage};
 use crate::diagnostic::Diagnostic;
+use crate::fullness::Full;
 use crate::leader_search::{LeaderSearch, SearchEffect};
 use crate::network::{NetworkEvent, Refusal};
 use crate::time::Instant;
@@ -76,8 +77,8 @@ pub enum GatewayEffect<W, R> {
     Respond(R, Response),
     /// Show clients what is deployed.
     Catalog(Arc<Catalog>),
-    /// Admit what a log in this condition can take.
-    Admit(LogCondition),
+    /// Admit what a log in this condition can take, and of apps that may get more state.
+    Admit(LogCondition, Full),
     /// Requests can be judged from now on: it is known what is deployed.
     Informed,
     /// Count a message that could not be read or was not for a gateway.
@@ -159,10 +160,11 @@ impl<W, R> GatewayDriver<W, R> {
             NetworkEvent::Control { from, message } => match message.map(|message| *message) {
                 Ok(Envelope::View(view)) if from == COORDINATOR => {
                     let (live, condition, members) = (view.live, LogCondition::from(&view), view.members.clone());
+                    let full = view.state.clone();
                     self.router.attended(now, true);
                     if self.router.view(now, view, routed) {
                         self.connect(members, effects);
-                        effects.push(GatewayEffect::Admit(condition));
+                        effects.push(GatewayEffect::Admit(condition, full));
                     }
                     if live && !std::mem::replace(&mut self.informed, true) {
                         routed_first(routed, effects);

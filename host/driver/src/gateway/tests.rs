@@ -15,6 +15,7 @@ use super::router::{ADMIN_PATIENCE, GRACE, REVIEW};
 use super::*;
 use crate::admission::LogCondition;
 use crate::client::Failure;
+use crate::fullness::Full;
 use crate::testing::shop;
 use crate::wire::{AdminQuery, Bytes, Member, Overview, Reply, TicketedResponse, View, WorkerStatus};
 
@@ -32,7 +33,7 @@ struct Rig {
     sent: Vec<Envelope>,
     answers: Vec<(u64, Answer)>,
     responses: Vec<(u64, Response)>,
-    admitted: Option<LogCondition>,
+    admitted: Option<(LogCondition, Full)>,
     informed: u32,
     peer_errors: u32,
 }
@@ -85,7 +86,7 @@ impl Rig {
                     GatewayEffect::Disconnect(node) => self.connected.retain(|connected| *connected != node),
                     GatewayEffect::Answer(client, answer) => self.answers.push((client, answer)),
                     GatewayEffect::Respond(client, response) => self.responses.push((client, response)),
-                    GatewayEffect::Admit(condition) => self.admitted = Some(condition),
+                    GatewayEffect::Admit(condition, full) => self.admitted = Some((condition, full)),
                     GatewayEffect::Informed => self.informed += 1,
                     GatewayEffect::PeerError => self.peer_errors += 1,
                     GatewayEffect::Catalog(_) | GatewayEffect::Redirect(_) | GatewayEffect::Diagnostic(_) => {}
@@ -172,6 +173,7 @@ fn view(generation: u64, live: bool, members: &[NodeId]) -> View {
         live,
         full: false,
         stalled: false,
+        state: Full::default(),
         members: members.iter().map(member).collect(),
         placement: Placement::round_robin(LAYOUT.partitions, members.len() as u16),
         layout: LAYOUT,
@@ -405,7 +407,10 @@ fn a_view_that_contradicts_itself_or_is_old_changes_nothing() {
     rig.view(view(0, true, &WORKERS[..1]));
     rig.submit(1, "a", false);
     assert_eq!(rig.pass()[0].1.generation, Generation(1));
-    assert_eq!(rig.admitted, Some(LogCondition::default()));
+    assert_eq!(rig.admitted, Some((LogCondition::default(), Full::default())));
+    let state = Full { all: false, apps: vec!["shop".into()] };
+    rig.view(View { full: true, state: state.clone(), ..view(5, true, &WORKERS) });
+    assert_eq!(rig.admitted, Some((LogCondition { full: true, stalled: false }, state)));
 }
 
 #[test]

@@ -123,3 +123,131 @@ fn marks<B: Brokers>(brokers: &B, partitions: &[i32], egress: i32, window: i64) 
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use styx_transcript::{did, scenario};
+
+    use super::super::progress::Admission;
+    use super::*;
+
+    const WINDOW: i64 = 4;
+
+    /// A call, as brokers see it.
+    #[derive(Debug)]
+    #[expect(dead_code, reason = "what they say stands in a transcript")]
+    enum Call<'a> {
+        Take(&'a [i32]),
+        EndOfSent(i32),
+        Decided(i32),
+        Wait(i32),
+        Replies { egress: i32, from: i64, until: i64 },
+        Requests(i32),
+        CreatedAnew { partition: i32, answered: i64, end: i64 },
+    }
+
+    /// Replies in two partitions, of which the last was sent by somebody else and is not decided at first.
+    struct Topics {
+        replies: [Vec<ReplyMark>; 2],
+        /// How many of each partition are decided.
+        decided: [Cell<i64>; 2],
+        requests: Vec<(i64, i64)>,
+        taken: RefCell<Vec<i32>>,
+    }
+
+    impl Brokers for Topics {
+        type Writer = char;
+        type Error = &'static str;
+
+        fn take(&self, partitions: &[i32]) -> Result<Vec<char>, Self::Error> {
+            did(&Call::Take(partitions));
+            self.taken.borrow_mut().extend(partitions);
+            Ok(partitions.iter().map(|partition| (b'a' + *partition as u8) as char).collect())
+        }
+
+        fn end_of_sent(&self, egress: i32) -> Result<i64, Self::Error> {
+            did(&Call::EndOfSent(egress));
+            Ok(self.replies[egress as usize].len() as i64)
+        }
+
+        fn decided(&self, egress: i32) -> Result<(i64, i64), Self::Error> {
+            did(&Call::Decided(egress));
+            Ok((0, self.decided[egress as usize].get()))
+        }
+
+        fn wait_for_decision(&self, egress: i32) -> Result<(), Self::Error> {
+            did(&Call::Wait(egress));
+            let decided = &self.decided[egress as usize];
+            decided.set(decided.get() + 1);
+            Ok(())
+        }
+
+        fn replies(&self, egress: i32, from: i64, until: i64) -> Result<Vec<ReplyMark>, Self::Error> {
+            did(&Call::Replies { egress, from, until });
+            assert!(until <= self.decided[egress as usize].get(), "nothing behind what is undecided can be read");
+            Ok(self.replies[egress as usize][from as usize..until as usize].to_vec())
+        }
+
+        fn requests(&self, partition: i32) -> Result<(i64, i64), Self::Error> {
+            did(&Call::Requests(partition));
+            self.requests.get(partition as usize).copied().ok_or("there is no such partition")
+        }
+
+        fn was_created_anew(&self, partition: i32, answered: i64, end: i64) {
+            did(&Call::CreatedAnew { partition, answered, end });
+        }
+    }
+
+    /// Two partitions of replies to the requests of three, of which each has been answered up to a watermark of 2.
+    fn topics(undecided: i64) -> Topics {
+        let mark = |partition, offset: i64| ReplyMark { partition, offset, watermark: offset.min(2) };
+        let even: Vec<ReplyMark> = (0..3).flat_map(|offset| [mark(0, offset), mark(2, offset)]).collect();
+        let odd: Vec<ReplyMark> = (0..3).map(|offset| mark(1, offset)).collect();
+        let decided = [Cell::new(even.len() as i64 - undecided), Cell::new(odd.len() as i64)];
+        Topics { replies: [even, odd], decided, requests: vec![(0, 10); 3], taken: RefCell::default() }
+    }
+
+    #[test]
+    fn the_right_to_answer_is_taken_first_and_what_others_have_sent_is_decided_before_replies_are_read() {
+        let _transcript = scenario!("front");
+        let topics = topics(2);
+        let mut begun = begin(&topics, &[0, 1, 2], 2, WINDOW).unwrap();
+        assert_eq!(*topics.taken.borrow(), [0, 1, 2]);
+        let writers: String = begun.values().map(|(writer, _)| *writer).collect();
+        assert_eq!(writers, "abc", "each partition has its own");
+        for (partition, (_, progress)) in &mut begun {
+            assert_eq!(progress.watermark(), 2, "{partition}");
+            assert_eq!(progress.meet(2), Admission::Answered, "by a reply that was undecided at first: {partition}");
+            assert_eq!(progress.meet(3), Admission::Taken, "{partition}");
+        }
+    }
+
+    #[test]
+    fn replies_are_read_back_as_far_as_they_tell_of_each_partition() {
+        let _transcript = scenario!("front");
+        let mut topics = topics(0);
+        // The replies to the requests of partition 0 stand before many to those of partition 2.
+        let of_another = (3..60).map(|offset| ReplyMark { partition: 2, offset, watermark: offset });
+        topics.replies[0].extend(of_another);
+        topics.decided[0].set(topics.replies[0].len() as i64);
+        topics.requests[2] = (0, 60);
+        let begun = begin(&topics, &[0, 2], 2, WINDOW).unwrap();
+        assert_eq!((begun[&0].1.watermark(), begun[&2].1.watermark()), (2, 59));
+    }
+
+    #[test]
+    fn a_topic_that_was_created_anew_is_read_from_its_beginning() {
+        let _transcript = scenario!("front");
+        let mut topics = topics(0);
+        topics.requests[1] = (0, 1);
+        let begun = begin(&topics, &[0, 1], 2, WINDOW).unwrap();
+        assert_eq!((begun[&0].1.watermark(), begun[&1].1.watermark()), (2, 0));
+    }
+
+    #[test]
+    fn a_front_does_not_begin_without_an_answer() {
+        assert_eq!(begin(&topics(0), &[0, 1, 2, 3], 2, WINDOW).err(), Some("there is no such partition"));
+    }
+}

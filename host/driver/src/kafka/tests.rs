@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 
 use styx_protocol::abort::Abort;
 use styx_protocol::ids::{OperatorId, RequestId};
+use styx_transcript::{did, scenario, told};
 
 use super::*;
 use crate::client::Failure;
@@ -45,9 +46,11 @@ impl Rig {
     fn step(&mut self, event: FrontEvent<i64, String>) {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
+            told(&event);
             let mut effects = Vec::new();
             self.front.step(self.now, event, &mut effects);
             for effect in effects {
+                did(&effect);
                 match effect {
                     FrontEffect::Prepare(place, record) if record < 0 => {
                         let (id, refusal) = (record.to_string(), format!("refused {record}"));
@@ -117,6 +120,7 @@ fn reply() -> Answer {
 
 #[test]
 fn what_nobody_can_say_is_asked_again_under_the_same_id_and_answered_once() {
+    let _transcript = scenario!("front");
     let mut rig = Rig::new();
     rig.read([0]);
     for unsure in [
@@ -140,6 +144,7 @@ fn what_nobody_can_say_is_asked_again_under_the_same_id_and_answered_once() {
 
 #[test]
 fn what_is_no_request_any_more_has_the_reply_that_it_had() {
+    let _transcript = scenario!("front");
     let mut rig = Rig::new();
     rig.step(FrontEvent::Read(vec![(place(0), -1), (place(1), -2)]));
     assert_eq!(rig.asked, [(1, RequestId(7)), (2, RequestId(7))]);
@@ -160,6 +165,7 @@ fn what_is_no_request_any_more_has_the_reply_that_it_had() {
 
 #[test]
 fn before_anything_is_deployed_records_wait() {
+    let _transcript = scenario!("front");
     let mut rig = Rig::new();
     rig.deployed = false;
     rig.read([0, 1]);
@@ -171,6 +177,7 @@ fn before_anything_is_deployed_records_wait() {
 
 #[test]
 fn records_too_far_ahead_wait_in_order_and_their_partition_is_paused() {
+    let _transcript = scenario!("front");
     let mut rig = Rig::new();
     rig.read([0, WINDOW, WINDOW + 1]);
     assert_eq!((rig.asked.len(), &rig.paused[..]), (1, &[0][..]));
@@ -184,6 +191,7 @@ fn records_too_far_ahead_wait_in_order_and_their_partition_is_paused() {
 
 #[test]
 fn a_reply_says_below_which_offset_all_have_been_answered() {
+    let _transcript = scenario!("front");
     let mut rig = Rig::new();
     rig.read([0, 1, 2]);
     rig.answer(2, reply());
@@ -198,6 +206,7 @@ fn a_reply_says_below_which_offset_all_have_been_answered() {
 
 #[test]
 fn replies_without_room_are_written_later() {
+    let _transcript = scenario!("front");
     let mut rig = Rig::new();
     rig.read([0]);
     rig.full = true;
@@ -210,6 +219,7 @@ fn replies_without_room_are_written_later() {
 
 #[test]
 fn a_front_takes_no_more_than_it_may_and_ends_when_all_is_answered_or_it_takes_too_long() {
+    let _transcript = scenario!("front");
     let mut rig = Rig::new();
     rig.read(0..FrontLimits::default().in_flight_max as i64);
     assert!(!rig.front.has_room());
@@ -228,6 +238,7 @@ fn a_front_takes_no_more_than_it_may_and_ends_when_all_is_answered_or_it_takes_t
 
 #[test]
 fn what_is_still_too_far_ahead_keeps_its_place() {
+    let _transcript = scenario!("front");
     let mut rig = Rig::new();
     rig.read([0, 1, WINDOW + 1, WINDOW + 2]);
     rig.answer(1, reply());
@@ -245,6 +256,7 @@ fn what_is_still_too_far_ahead_keeps_its_place() {
 
 #[test]
 fn a_front_takes_no_more_bytes_than_it_may() {
+    let _transcript = scenario!("front");
     let mut rig = Rig::new();
     let ask = |rig: &mut Rig, offset: i64, bytes: usize| {
         let mut event = prepared(place(offset), offset);
@@ -264,6 +276,7 @@ fn a_front_takes_no_more_bytes_than_it_may() {
 
 #[test]
 fn records_that_wait_for_a_deployment_or_for_room_count_against_what_may_be_read() {
+    let _transcript = scenario!("front");
     let most = FrontLimits::default().in_flight_max as i64;
     let mut rig = Rig::new();
     rig.deployed = false;

@@ -16,6 +16,7 @@ use styx_protocol::task::{LongTask, RunId, Task, TaskProgress};
 
 use crate::client::{Answer, ClientMessage};
 use crate::diagnostic::Diagnostic;
+use crate::fullness::Full;
 use crate::snapshots::{ManifestDraft, ManifestPut, NoSnapshot, SnapshotSummary, StoreFailure};
 use crate::wire::{Response, WrittenPart};
 
@@ -108,6 +109,8 @@ pub enum SingleEffect<W, R, S> {
         result: Result<SnapshotSummary, NoSnapshot>,
     },
 
+    /// Show people, and who takes requests, who gets no more state.
+    Full(Full),
     /// Answer a client.
     Answer(W, Answer),
     /// Answer clients, in this order, each as [`Answer::of`] says.

@@ -26,6 +26,7 @@ use self::pace::Pace;
 use crate::admin_query::QueryView;
 use crate::client::{Answer, ClientMessage};
 use crate::diagnostic::Diagnostic;
+use crate::fullness::{Full, Holdings, Looks};
 use crate::log_time::LogTime;
 use crate::snapshots::{NoSnapshot, SnapshotConfig, SnapshotEffect, SnapshotScheduler};
 use crate::time::{Instant, Now, earliest};
@@ -40,6 +41,10 @@ pub struct SingleConfig {
     pub machine: Config,
     /// How long an epoch may fill while earlier ones are not yet durable.
     pub epoch_max_wait: Duration,
+    /// Most bytes of state, in memory.
+    pub state_max: u64,
+    /// The same of an app: otherwise half of it.
+    pub app_state_max: Option<u64>,
 }
 
 /// Snapshots of a single process.
@@ -69,6 +74,11 @@ pub struct SingleDriver<W, R, S> {
     durable: Epoch,
     /// What of the log is durable: no later epoch stands before it.
     position: LogPosition,
+    state_max: u64,
+    app_state_max: Option<u64>,
+    looks: Looks,
+    /// Who gets no more state.
+    full: Full,
     /// The version of the catalog that was prepared last.
     prepared: u64,
     /// The last epoch was cut then.
@@ -86,7 +96,7 @@ type Effects<W, R, S> = Vec<SingleEffect<W, R, S>>;
 impl<W, R, S> SingleDriver<W, R, S> {
     /// A process with an empty state, which recovers until [`Self::recovered`].
     pub fn new(config: SingleConfig) -> Self {
-        let SingleConfig { machine, epoch_max_wait } = config;
+        let SingleConfig { machine, epoch_max_wait, state_max, app_state_max } = config;
         SingleDriver {
             engine: machine.engine,
             pace: Pace::new(machine.epoch_size_max, epoch_max_wait),
@@ -98,6 +108,10 @@ impl<W, R, S> SingleDriver<W, R, S> {
             undurable_epochs: VecDeque::new(),
             durable: Epoch(0),
             position: LogPosition(0),
+            state_max,
+            app_state_max,
+            looks: Looks::default(),
+            full: Full::default(),
             prepared: 0,
             cut_at: Instant(0),
             cut_due: None,
@@ -171,7 +185,8 @@ impl<W, R, S> SingleDriver<W, R, S> {
 
     /// When it wants to be stepped with [`SingleEvent::Settled`] at the latest; none if only events bring work.
     pub fn wake(&self) -> Option<Instant> {
-        earliest(self.cut_due, self.snapshots.as_ref().and_then(SnapshotScheduler::due))
+        let look = self.looks.due(self.machine.state().changes());
+        earliest(earliest(self.cut_due, look), self.snapshots.as_ref().and_then(SnapshotScheduler::due))
     }
 
     /// Takes one event; pushes what is to be done.
@@ -253,6 +268,7 @@ impl<W, R, S> SingleDriver<W, R, S> {
     /// Cuts an epoch if it is time to, and ends if nothing is left.
     fn settle(&mut self, now: Now, effects: &mut Effects<W, R, S>) {
         self.schedule(now, effects, |scheduler, now, wanted| scheduler.tick(now, wanted));
+        self.look(now.monotonic, effects);
         self.cut_due = None;
         if self.machine.is_idle() && self.machine.has_work() {
             let unsynced = self.machine.position().0.0 - self.durable.0;
@@ -273,6 +289,20 @@ impl<W, R, S> SingleDriver<W, R, S> {
             && self.durable >= self.machine.position().0
         {
             effects.push(SingleEffect::End);
+        }
+    }
+
+    /// Looks whether somebody is to get no more state.
+    fn look(&mut self, now: Instant, effects: &mut Effects<W, R, S>) {
+        let state = self.machine.state();
+        if self.replaying || !self.looks.take(now, state.changes()) {
+            return;
+        }
+        let holdings = Holdings::of(state, self.machine.catalog(), self.state_max);
+        let full = Full::of(&self.full, [&holdings].into_iter(), self.app_state_max);
+        if full != self.full {
+            self.full = full.clone();
+            effects.push(SingleEffect::Full(full));
         }
     }
 

@@ -44,7 +44,7 @@ fn config() -> SingleConfig {
         piece_bytes: PIECE_BYTES,
         claim_order: false,
     };
-    SingleConfig { machine, epoch_max_wait: Duration::from_millis(1) }
+    SingleConfig { machine, epoch_max_wait: Duration::from_millis(1), state_max: 1 << 40, app_state_max: None }
 }
 
 impl Rig {

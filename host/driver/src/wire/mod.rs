@@ -25,6 +25,7 @@ use styx_protocol::replies::Retention;
 use styx_protocol::state::StateHash;
 use styx_protocol::transaction::CarriedTransaction;
 
+use crate::fullness::{Full, Holdings};
 use crate::suspicion::Suspect;
 
 /// A member of a generation, and where others reach it.
@@ -55,6 +56,8 @@ pub enum Envelope {
         suspects: Vec<Suspect>,
         /// How much of what leaves it, or left it last, is copied.
         copied: Option<CopyProgress>,
+        /// What state it holds, if that has changed.
+        holds: Option<Holdings>,
     },
     /// Coordinator → worker: the answer to a heartbeat.
     Beat(Beat),
@@ -174,6 +177,8 @@ pub struct View {
     pub full: bool,
     /// The log waits for its brokers: nothing at all is to be taken.
     pub stalled: bool,
+    /// Who gets no more state.
+    pub state: Full,
     /// All members, by worker.
     pub members: Vec<Member>,
     /// Who owns what.

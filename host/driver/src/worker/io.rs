@@ -49,6 +49,8 @@ pub struct WorkerConfig {
     pub step_max: usize,
     /// Bytes of what is told in pieces that a message holds, about.
     pub piece_bytes: usize,
+    /// Most bytes of state, in memory.
+    pub state_max: u64,
     /// Requests that were under way when earlier lives of the process ended.
     pub suspects: Vec<Suspect>,
     /// Put the claimed serial order into what is said of each epoch, for checkers.

@@ -23,6 +23,7 @@ use super::mailbox::Mailbox;
 use crate::COORDINATOR;
 use crate::admin_query::QueryView;
 use crate::client::{Answer, ClientMessage, Failure};
+use crate::fullness::{Holdings, Looks};
 use crate::time::Instant;
 use crate::wire::{AdminQuery, Bytes, CopyPace, Envelope, Invite, Query, Question, Reply, Response, WrittenPart};
 
@@ -65,6 +66,7 @@ pub(super) struct Membership<L, R> {
     /// The last round began then.
     began: Instant,
     copying: Copying,
+    looks: Looks,
     /// How long it has executed something so far, and since when it does now.
     busy: (Duration, Option<Instant>),
     /// The version of the catalog that this process's endpoints were shown.
@@ -118,6 +120,7 @@ impl<L, R> Membership<L, R> {
             part: None,
             began: now,
             copying: Copying::new(now),
+            looks: Looks::default(),
             busy: (Duration::ZERO, None),
             published: 0,
             fault: None,
@@ -166,6 +169,13 @@ impl<L, R> Membership<L, R> {
 
     pub(super) fn is_live(&self) -> bool {
         self.progress == Progress::Live
+    }
+
+    /// What state it holds, if that has changed, of so many bytes that it may.
+    pub(super) fn holds(&mut self, now: Instant, most: u64) -> Option<Holdings> {
+        let (state, catalog) = (self.machine.state(), self.machine.catalog());
+        let due = self.progress == Progress::Live && self.looks.take(now, state.changes());
+        due.then(|| Holdings::of(state, catalog, most))
     }
 
     /// What it begins with has been read; gives the components that have to be compiled for that.

@@ -252,7 +252,9 @@ impl<L, R> WorkerDriver<L, R> {
         {
             let WorkerConfig { address, suspects, .. } = &self.config;
             let copied = self.membership.as_ref().and_then(|membership| membership.machine().copying());
-            let envelope = Envelope::Hello { hello, address: address.clone(), suspects: suspects.clone(), copied };
+            let holds = self.membership.as_mut().and_then(|membership| membership.holds(now, self.config.state_max));
+            let (address, suspects) = (address.clone(), suspects.clone());
+            let envelope = Envelope::Hello { hello, address, suspects, copied, holds };
             effects.push(WorkerEffect::SendControl { to: COORDINATOR, envelope });
             if let Some(membership) = &mut self.membership {
                 membership.copy_on(now, effects);

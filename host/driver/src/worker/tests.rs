@@ -77,6 +77,7 @@ impl Rig {
             long_max: 2,
             step_max: STEP_MAX,
             piece_bytes: PIECE_BYTES,
+            state_max: 1 << 40,
             suspects,
             claim_order: false,
         };

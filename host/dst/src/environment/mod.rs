@@ -12,11 +12,13 @@ mod waits;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use styx_driver::client;
+use styx_driver::fullness::Full;
 use styx_protocol::catalog::Catalog;
 use styx_protocol::ids::{Epoch, Generation, OperatorId, Timestamp, WorkerId};
 use styx_protocol::machine::EpochSummary;
 use styx_protocol::placement::Placement;
-use styx_protocol::transaction::Transaction;
+use styx_protocol::transaction::{Request, Transaction};
 
 use crate::check::checker::Checker;
 use crate::check::generations::Generations;
@@ -239,6 +241,13 @@ impl Environment {
     /// This process may end because of a fault that was injected.
     pub fn excuse(&mut self, life: Life) {
         self.excused.insert(life);
+    }
+
+    /// Why a request that may write is refused where these get no more state, if so.
+    pub fn refuses_state(&mut self, full: &Full, catalog: &Catalog, request: &Request) -> Option<client::Failure> {
+        let refused = full.refuses(catalog.operator(request.operator).map(|operator| &*operator.app));
+        self.figures.state_full += u64::from(refused.is_some());
+        refused
     }
 
     /// A process cannot go on, and says why.

@@ -69,6 +69,7 @@ impl Coordinator {
             epoch_max_wait: plan.epoch_max_wait,
             quarantine_after: 0,
             migration_rate: None,
+            app_state_max: Some(plan.cluster.app_state_max),
             seating,
             shares: true,
             timing: plan.cluster.timing,
@@ -284,6 +285,7 @@ impl Coordinator {
             Effect::MaintainSnapshots => self.store().maintain(around),
             Effect::CutMaintenanceShort => self.store().cut_short(),
 
+            Effect::Full(_) => {}
             Effect::Answer(attempt, answer) => around.answer(attempt, answer)?,
             Effect::Respond(attempt, seen) => around.show(attempt, seen)?,
             Effect::SnapshotAnswer { waiter, result } => {

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use styx_driver::COORDINATOR;
 use styx_driver::admission::{LogCondition, backlog_for};
-use styx_driver::client::{Answer, ClientMessage};
+use styx_driver::client::{Answer, ClientMessage, Failure};
+use styx_driver::fullness::Full;
 use styx_driver::gateway::{GatewayDriver, GatewayEffect, GatewayEvent, TICK};
 use styx_driver::time::Instant;
 use styx_driver::wire::Envelope;
 use styx_protocol::catalog::Catalog;
-use styx_protocol::machine::worker::ClientRequest;
+use styx_protocol::machine::worker::{ClientRequest, FEW};
+use styx_protocol::transaction::Request;
 
 use super::around::Around;
 use super::front::{Front, FrontInput};
@@ -26,6 +28,8 @@ pub struct Gateway {
     front: Option<Front>,
     /// What the log can take, as the coordinator said it last.
     condition: LogCondition,
+    /// Who gets no more state, likewise.
+    full: Full,
     ticked: Instant,
     /// Requests that it has been asked and has not answered.
     asked: BTreeSet<Waiter>,
@@ -46,6 +50,7 @@ impl Gateway {
             front,
             driver: GatewayDriver::new(now, coordinators, backlog_max),
             condition: LogCondition::default(),
+            full: Full::default(),
             ticked: now,
             asked: BTreeSet::new(),
         }
@@ -63,10 +68,16 @@ impl Gateway {
         asked.into_iter().try_for_each(|(waiter, message)| self.hear(waiter, message, around))
     }
 
+    /// Why a request that may write is refused, if so.
+    fn refuses(&self, request: &Request, around: &mut Around<'_>) -> Option<Failure> {
+        let state = || around.environment.refuses_state(&self.full, &self.catalog, request);
+        self.condition.refuses_writes().or_else(state)
+    }
+
     /// Takes a client's message, or its front's.
     pub fn hear(&mut self, waiter: Waiter, message: Message, around: &mut Around<'_>) -> Checked {
         let request = match message {
-            Message::Submit(request, receipt) => match self.condition.refuses_writes() {
+            Message::Submit(request, receipt) => match self.refuses(&request, around) {
                 // Those with a key may have ended before.
                 Some(failure) => return around.answer_to(waiter, Answer::Failed(failure)),
                 None => ClientRequest::Submit { request, waiter, receipt },
@@ -88,7 +99,7 @@ impl Gateway {
         // Those with a key may be known to a worker: more of them are passed on.
         // And so are a few of each app, whoever else waits; of one that is gone by now, too.
         let most = backlog_for(true, around.environment.plan.cluster.gateway_backlog_max);
-        let most = most + (self.catalog.apps().count() + 2) * (most / 16);
+        let most = most + (self.catalog.apps().count() + 2) * (most / FEW);
         let asked = self.asked.len();
         ensure(asked <= most, "bounded", || format!("{asked} requests are under way, and {most} may be"))
     }
@@ -137,7 +148,7 @@ impl Gateway {
                     around.environment.learn(&catalog);
                     self.catalog = catalog;
                 }
-                GatewayEffect::Admit(condition) => self.condition = condition,
+                GatewayEffect::Admit(condition, full) => (self.condition, self.full) = (condition, full),
                 GatewayEffect::Informed => {}
                 GatewayEffect::PeerError => around.environment.peer_error(around.own.life),
                 GatewayEffect::Diagnostic(diagnostic) => around.tell(&diagnostic),

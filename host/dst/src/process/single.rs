@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use styx_driver::admission::LogCondition;
-use styx_driver::client::{Answer, ClientMessage};
+use styx_driver::client::{Answer, ClientMessage, Failure};
+use styx_driver::fullness::Full;
 use styx_driver::single::{SingleConfig, SingleDriver, SingleEffect, SingleEvent, SnapshotStart};
 use styx_driver::snapshots::SnapshotConfig;
 use styx_driver::time::Instant;
@@ -14,7 +15,7 @@ use styx_protocol::ids::{Epoch, Generation, LogPosition};
 use styx_protocol::machine::Config;
 use styx_protocol::machine::worker::ClientRequest;
 use styx_protocol::record::EpochRecord;
-use styx_protocol::transaction::Transaction;
+use styx_protocol::transaction::{Request, Transaction};
 
 use super::Input;
 use super::around::Around;
@@ -54,6 +55,8 @@ pub struct Single {
     has_ended: bool,
     /// What is deployed.
     catalog: Arc<Catalog>,
+    /// Who gets no more state.
+    full: Full,
     /// Its front for records.
     front: Option<Front>,
     /// When that was woken last.
@@ -75,7 +78,12 @@ impl Single {
         let Booted { log, genesis, store, found, restored, end, generation, .. } = booted;
         let plan = around.environment.plan.clone();
         let machine = Config { layout: genesis.layout, record_bytes_max: log.record_bytes_max(), ..plan.config };
-        let config = SingleConfig { machine, epoch_max_wait: plan.epoch_max_wait };
+        let config = SingleConfig {
+            machine,
+            epoch_max_wait: plan.epoch_max_wait,
+            state_max: plan.cluster.state_max,
+            app_state_max: Some(plan.cluster.app_state_max),
+        };
         let snapshots = store.as_ref().map(|_| SnapshotStart {
             schedule: SnapshotConfig { interval: plan.snapshotting.interval, ..SnapshotConfig::default() },
             generation,
@@ -103,6 +111,7 @@ impl Single {
         let front = around.environment.plan.records.map(|_| Front::new(false, around));
         let mut single = Single {
             catalog: Arc::default(),
+            full: Full::default(),
             front,
             ticked: around.instant(),
             driver: SingleDriver::new(config),
@@ -152,11 +161,17 @@ impl Single {
         WorkerState { state: self.driver.state(), remembered: self.driver.remembered() }
     }
 
+    /// Why a request that may write is refused, if so.
+    fn refuses(&self, condition: LogCondition, request: &Request, around: &mut Around<'_>) -> Option<Failure> {
+        let state = || around.environment.refuses_state(&self.full, &self.catalog, request);
+        condition.refuses_writes().or_else(state)
+    }
+
     /// Takes a client's message, or its front's.
     pub fn hear(&mut self, waiter: Waiter, message: Message, around: &mut Around<'_>) -> Checked {
         let condition = LogCondition { full: around.own.directory.is_full(), stalled: false };
         let request = match message {
-            Message::Submit(request, receipt) => match condition.refuses_writes() {
+            Message::Submit(request, receipt) => match self.refuses(condition, &request, around) {
                 Some(failure) => return around.answer_to(waiter, Answer::Failed(failure)),
                 None => ClientRequest::Submit { request, waiter, receipt },
             },
@@ -363,6 +378,7 @@ impl Single {
                 around.environment.ended_alone(life, round, summary, replays)?;
                 around.environment.compare_alone(self.driver.position(), self.worker_state())?;
             }
+            SingleEffect::Full(full) => self.full = full,
             SingleEffect::Diagnostic(diagnostic) => around.tell(&diagnostic),
             SingleEffect::End => self.has_ended = true,
             SingleEffect::Halt(why) => around.environment.halts(life, &why)?,

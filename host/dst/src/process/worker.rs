@@ -59,6 +59,7 @@ impl Worker {
             long_max: machine.long_max,
             step_max: machine.step_max,
             piece_bytes: machine.piece_bytes,
+            state_max: plan.cluster.state_max,
             suspects: Vec::new(),
             claim_order: true,
         };

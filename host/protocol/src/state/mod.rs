@@ -8,9 +8,9 @@ mod partition;
 pub mod range;
 
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
-pub use partition::Partition;
+pub use partition::{Partition, Size};
 
 use crate::ids::{OperatorId, PartitionId};
 use crate::state::entity::{Entity, Key, Layout, Value};
@@ -245,6 +245,15 @@ impl State {
     /// Bytes of all keys and values.
     pub fn bytes(&self) -> u64 {
         self.totals.bytes
+    }
+
+    /// Of each operator, how much of it is here.
+    pub fn sizes(&self) -> BTreeMap<OperatorId, Size> {
+        let mut sizes = BTreeMap::<OperatorId, Size>::new();
+        for (operator, size) in self.partitions.iter().flat_map(Partition::sizes) {
+            sizes.entry(*operator).or_default().add(*size);
+        }
+        sizes
     }
 
     /// The partitions, by id.

@@ -1,7 +1,7 @@
 //! One partition of the committed state.
 
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use hashbrown::HashTable;
@@ -50,6 +50,21 @@ struct Slot {
     mark: Number,
 }
 
+/// How much there is of an operator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    pub entities: u64,
+    /// Of keys and values.
+    pub bytes: u64,
+}
+
+impl Size {
+    pub(super) fn add(&mut self, other: Size) {
+        self.entities += other.entities;
+        self.bytes += other.bytes;
+    }
+}
+
 /// What was packed of a partition.
 #[derive(Debug, Default)]
 pub(crate) struct CopiedEntities {
@@ -69,6 +84,8 @@ pub struct Partition {
     delta: Delta,
     hash: StateHash,
     bytes: u64,
+    /// Of each operator of which something is here.
+    sizes: BTreeMap<OperatorId, Size>,
 }
 
 impl Partition {
@@ -91,6 +108,11 @@ impl Partition {
         self.bytes
     }
 
+    /// Of each operator, how much of it is here.
+    pub fn sizes(&self) -> &BTreeMap<OperatorId, Size> {
+        &self.sizes
+    }
+
     /// Hash of entities and values.
     pub fn hash(&self) -> StateHash {
         self.hash
@@ -107,12 +129,19 @@ impl Partition {
                     self.hash.0 = self.hash.0.wrapping_sub(hash_of(&entity, &slot.value));
                 }
                 self.hash.0 = self.hash.0.wrapping_add(hash_of(&entity, &value));
-                self.bytes = self.bytes - slot.value.len() as u64 + value.len() as u64;
+                let (before, now) = (slot.value.len() as u64, value.len() as u64);
                 slot.value = value;
+                if now != before {
+                    self.bytes = self.bytes - before + now;
+                    let size = self.sizes.entry(entity.operator()).or_default();
+                    size.bytes = size.bytes - before + now;
+                }
             }
             (Err(_), Some(value)) => {
                 self.hash.0 = self.hash.0.wrapping_add(hash_of(&entity, &value));
-                self.bytes += (entity.key().len() + value.len()) as u64;
+                let bytes = (entity.key().len() + value.len()) as u64;
+                self.bytes += bytes;
+                self.sizes.entry(entity.operator()).or_default().add(Size { entities: 1, bytes });
                 let mark = self.delta.write(&entity, None);
                 self.ordered.insert(Ordered(entity.clone()));
                 self.table.insert_unique(entity.hash(), Slot { entity, value, mark }, |slot| slot.entity.hash());
@@ -121,7 +150,13 @@ impl Partition {
                 let (Slot { entity, value, mark }, _) = slot.remove();
                 self.delta.delete(&entity, &value, mark);
                 self.hash.0 = self.hash.0.wrapping_sub(hash_of(&entity, &value));
-                self.bytes -= (entity.key().len() + value.len()) as u64;
+                let bytes = (entity.key().len() + value.len()) as u64;
+                self.bytes -= bytes;
+                let size = self.sizes.entry(entity.operator()).or_default();
+                *size = Size { entities: size.entities - 1, bytes: size.bytes - bytes };
+                if size.entities == 0 {
+                    self.sizes.remove(&entity.operator());
+                }
                 self.ordered.remove(&Ordered(entity));
             }
             (Err(_), None) => {}
@@ -200,13 +235,16 @@ impl Partition {
         assert_eq!(self.ordered.len(), self.table.len(), "the ordered set and the table hold the same entities");
         let slot = |entity: &Entity| self.table.find(entity.hash(), |slot| slot.entity == *entity);
         let slots = || self.ordered.iter().map(|Ordered(entity)| slot(entity).expect("whatever is ordered is there"));
-        let (mut hash, mut bytes) = (0u128, 0);
+        let (mut hash, mut bytes, mut sizes) = (0u128, 0, BTreeMap::<OperatorId, Size>::new());
         for Slot { entity, value, .. } in slots() {
             assert_eq!(entity.partition(), at, "{entity:?} lives in its own partition");
             hash = hash.wrapping_add(hash_of(entity, value));
-            bytes += (entity.key().len() + value.len()) as u64;
+            let size = (entity.key().len() + value.len()) as u64;
+            bytes += size;
+            sizes.entry(entity.operator()).or_default().add(Size { entities: 1, bytes: size });
         }
         assert_eq!((self.hash.0, self.bytes), (hash, bytes), "hash and bytes are those of the entities");
+        assert_eq!(self.sizes, sizes, "sizes are those of the entities");
         self.delta.check(slots().map(|slot| (&slot.entity, slot.mark)));
     }
 

@@ -252,6 +252,10 @@ pub struct Status {
     disk_full: bool,
     /// The log waits for its brokers: nothing is taken.
     log_stalled: bool,
+    /// A worker has as much state as it may: nothing that may write is taken.
+    state_full: bool,
+    /// Apps that have as much state as they may: nothing of them that may write is taken.
+    full_apps: Vec<String>,
 }
 
 impl Status {
@@ -264,6 +268,8 @@ impl Status {
         self.snapshots = handle.stats().snapshots.taken.load(Ordering::Relaxed);
         self.disk_full = condition.full;
         self.log_stalled = condition.stalled;
+        let full = handle.admission().full_state();
+        (self.state_full, self.full_apps) = (full.all, full.apps.clone());
     }
 }
 

@@ -45,6 +45,8 @@ const QUEUE: &str =
     "Time that requests have waited for their epoch, of all together, where one process is all of the system";
 const WAITING: &str = "Apps of which requests waited for an epoch when the last one ended: they share the next ones";
 const FORGOTTEN: &str = "Replies forgotten before --reply-retention, because of --reply-max or --reply-bytes-max; its worker's, since it joined";
+const STATE_FULL: &str = "Whether a worker has as much state as it may, so that nothing that may write is taken";
+const FULL_APPS: &str = "Apps that have as much state as they may, so that nothing of them that may write is taken";
 const DISK_FULL: &str =
     "Whether the disk of the log is nearly full: 1, and nothing that may write is taken; otherwise 0";
 const QUARANTINED: &str = "Requests and apps that are set aside and not executed: each needs attention";
@@ -120,10 +122,13 @@ impl Collector for Everything {
         }
         let (admission, condition) = (self.0.handle.admission(), self.0.handle.admission().condition());
         let bytes = Some(&Unit::Bytes);
+        let full = admission.full_state();
         for (name, help, unit, value) in [
             ("styx_entities", "Entities in the committed state", None, of(&stats.entities)),
             ("styx_state", "Keys and values in the committed state", bytes, of(&stats.state_bytes)),
             ("styx_waiting_apps", WAITING, None, of(&stats.waiting_apps)),
+            ("styx_state_full", STATE_FULL, None, f64::from(u8::from(full.all))),
+            ("styx_full_apps", FULL_APPS, None, full.apps.len() as f64),
             ("styx_disk_full", DISK_FULL, None, f64::from(u8::from(condition.full))),
             ("styx_log_stalled", LOG_STALLED, None, f64::from(u8::from(condition.stalled))),
         ] {

@@ -189,7 +189,10 @@ impl Shell {
                     let _ = to.send(response);
                 }
                 GatewayEffect::Catalog(catalog) => self.handle.show_catalog(catalog),
-                GatewayEffect::Admit(condition) => self.handle.admission().show(condition),
+                GatewayEffect::Admit(condition, full) => {
+                    self.handle.admission().show(condition);
+                    self.handle.admission().show_state(full);
+                }
                 GatewayEffect::Informed => {
                     self.inform.send_replace(true);
                 }

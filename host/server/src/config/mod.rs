@@ -238,6 +238,12 @@ pub struct ServerConfig {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skip_tid: Vec<u64>,
 
+    /// Most state of an app, on all workers together, counted likewise: an app that has more is not let write until it has
+    /// less [default: half of what all workers may have]
+    #[arg(help_heading = roles::LOG, long, value_name = "SIZE", value_parser = bytes)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub app_state: Option<u64>,
+
     /// Most bytes a second that each worker copies of partitions that go to other workers, unless a migration says
     /// otherwise; 0: as fast as it can
     #[arg(help_heading = roles::COORDINATOR, long, value_name = "SIZE", value_parser = bytes, default_value = "16MiB")]
@@ -289,6 +295,11 @@ pub struct ServerConfig {
     /// gets half of it, and whoever needs more waits
     #[arg(help_heading = roles::EXECUTION, long, value_name = "SIZE", value_parser = bytes, default_value = "384MiB")]
     pub guest_memory: u64,
+    /// Most state in memory, on each worker: keys, values, and 200 bytes for each entity. Beyond it nothing that may write
+    /// is taken [default: 60 % of the machine's memory, or of the control group's]
+    #[arg(help_heading = roles::EXECUTION, long, value_name = "SIZE", value_parser = bytes)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state_memory: Option<u64>,
     /// Most bytes of log lines of each app in a second, on each worker; some seconds' worth may come at once, others are
     /// left out; 0: no bound
     #[arg(help_heading = roles::EXECUTION, long, value_name = "SIZE", value_parser = bytes, default_value = "64KiB")]
@@ -446,6 +457,11 @@ impl ServerConfig {
         Ok(config)
     }
 
+    /// Most bytes of state in memory, on a worker.
+    pub fn state_max(&self) -> u64 {
+        self.state_memory.unwrap_or_else(|| memory() / 100 * STATE_SHARE)
+    }
+
     /// When transactions are run beside the epochs.
     pub fn long(&self) -> Long {
         Long { slice: self.slice_fuel, running_max: self.long_max }
@@ -543,6 +559,16 @@ fn fits_role(flags: &Flags, role: Role) -> Result<(), ServerError> {
         }
     }
     Ok(())
+}
+
+/// Of a hundred parts of the memory, those that the state may take: guests, clients, snapshots and what is copied take some, too.
+const STATE_SHARE: u64 = 60;
+
+/// Bytes of memory that this process may use at the very most, as far as the machine says so.
+fn memory() -> u64 {
+    let Ok(mut system) = sysinfo::System::new() else { return u64::MAX };
+    system.refresh_memory();
+    system.cgroup_limits().map_or(u64::MAX, |limits| limits.total_memory).min(system.total_memory())
 }
 
 fn invalid(message: impl Into<String>) -> ServerError {

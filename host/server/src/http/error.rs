@@ -115,6 +115,7 @@ impl From<NoSnapshot> for ApiError {
 
 impl From<Failure> for ApiError {
     fn from(failure: Failure) -> Self {
+        let mut status = StatusCode::SERVICE_UNAVAILABLE;
         let (code, message, hint) = match failure {
             Failure::Unavailable => (
                 "UNAVAILABLE",
@@ -131,13 +132,30 @@ impl From<Failure> for ApiError {
                 "the disk of the log is nearly full: nothing that may write is taken, and nothing was done",
                 "free some space, or lower --disk-reserve; reads go on, and writes do by themselves once there is room",
             ),
+            // Not 503: to send it again is of no use before somebody has looked.
+            Failure::StateFull => {
+                status = StatusCode::INSUFFICIENT_STORAGE;
+                (
+                    "STATE_FULL",
+                    "a worker has as much state as it may: nothing that may write is taken, and nothing was done",
+                    "delete apps that are not needed, add workers, or raise --state-memory; reads go on",
+                )
+            }
+            Failure::AppStateFull => {
+                status = StatusCode::INSUFFICIENT_STORAGE;
+                (
+                    "APP_STATE_FULL",
+                    "the app has as much state as it may: nothing of it that may write is taken, and nothing was done",
+                    "`styx apps usage` shows what it has; its operator can raise --app-state; reads go on",
+                )
+            }
             Failure::LogStalled => (
                 "LOG_STALLED",
                 "the Kafka brokers that keep the log do not answer: nothing is taken meanwhile, and nothing was done",
                 "see to the brokers; calls are taken again by themselves once those answer",
             ),
         };
-        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, code, message).hint(hint)
+        ApiError::new(status, code, message).hint(hint)
     }
 }
 

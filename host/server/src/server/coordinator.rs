@@ -166,6 +166,7 @@ fn options(
         admin: Some(admin.to_string()),
         quarantine_after: config.quarantine_after,
         migration_rate: (config.migration_rate > 0).then_some(config.migration_rate),
+        app_state_max: config.app_state,
         shares: config.join_shares,
         autoscale: config.autoscale.map(|(min, max)| autoscale(config, min, max)),
         controls: quarantine::at_start(None, config.quarantine_after, &config.skip_tid),

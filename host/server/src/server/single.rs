@@ -61,6 +61,8 @@ impl Server {
             backlog_max: config.backlog_max,
             long_max: config.long_max,
             guest_log_rate: config.app_log_rate,
+            state_max: config.state_max(),
+            app_state_max: config.app_state,
             partitions: config.partitions,
             retention: retention(config),
             engine: engine.engine_hash(),

@@ -61,6 +61,7 @@ impl WorkerServer {
             suspended_max: room.suspended,
             long_max: config.long_max,
             guest_log_rate: config.app_log_rate,
+            state_max: config.state_max(),
             executing: executing.clone(),
             recorder: Arc::new(Recorder::sampling(config.trace_sample.one_in())),
         };

@@ -100,6 +100,10 @@ pub struct SingleOptions {
     pub long_max: usize,
     /// Most bytes of log lines of each app in a second; 0: as many as there are.
     pub guest_log_rate: u64,
+    /// Most bytes of state, in memory.
+    pub state_max: u64,
+    /// The same of an app: otherwise half of it.
+    pub app_state_max: Option<u64>,
     /// How long replies are remembered.
     pub retention: Retention,
     /// Which parts of the protocol are on.
@@ -127,6 +131,8 @@ impl Default for SingleOptions {
             backlog_max: 100_000,
             long_max: Long::default().running_max,
             guest_log_rate: 64 << 10,
+            state_max: u64::MAX,
+            app_state_max: None,
             partitions: None,
             retention: Retention::default(),
             modes: Modes::default(),
@@ -206,7 +212,12 @@ impl SingleNode {
             let _ = completions.send(Event::Completed(completion));
         };
         let pool = ExecutionPool::start(options.threads, options.stack_bytes, &make, done)?;
-        let driver = SingleDriver::new(SingleConfig { machine, epoch_max_wait: options.epoch_max_wait });
+        let driver = SingleDriver::new(SingleConfig {
+            machine,
+            epoch_max_wait: options.epoch_max_wait,
+            state_max: options.state_max,
+            app_state_max: options.app_state_max,
+        });
         // Small batches run on the driver's own thread: nobody waits for its heartbeats.
         let dispatcher = Dispatcher::new(make(), INLINE_MAX, pool, options.recorder.clone());
         let long = LongPool::new((0..options.long_max).map(|_| make()), options.stack_bytes);

@@ -318,6 +318,7 @@ impl<E: Executor + TaskExecutor + Send + 'static> Shell<E> {
                 // Whoever asked may be gone.
                 let _ = waiter.send(result);
             }
+            SingleEffect::Full(full) => self.handle.admission().show_state(full),
             SingleEffect::Answer(waiter, answer) => {
                 self.note_end(&answer);
                 waiter.answer(answer);

@@ -6,6 +6,7 @@ use styx_protocol::message::Message;
 use styx_transcript::quietly;
 
 use super::*;
+use crate::fullness::Holdings;
 use crate::network::Refusal;
 use crate::wire::{Query, Question, TicketedResponse};
 
@@ -86,12 +87,13 @@ fn envelopes() -> Vec<Envelope> {
             let version = PlacementVersion(2);
             let copied = CopyProgress { version, partitions: of(1), entities: of(2), bytes: of(3) };
             let suspects = vec![];
-            envelopes.push(Envelope::Hello { hello, address: "host:9".into(), suspects, copied: Some(copied) });
+            let holds = Some(Holdings { bytes: 10, most: 10, apps: vec![("app".into(), 10)] });
+            envelopes.push(Envelope::Hello { hello, address: "host:9".into(), suspects, copied: Some(copied), holds });
         }
     }
     let build = Build { version: "2".into(), engine: EngineHash(7) };
     let hello = Hello { life: 1, build, generation: Generation(0), heard: 0, silent: vec![], leaving: false };
-    envelopes.push(Envelope::Hello { hello, address: "host:9".into(), suspects: vec![], copied: None });
+    envelopes.push(Envelope::Hello { hello, address: "host:9".into(), suspects: vec![], copied: None, holds: None });
     envelopes
 }
 

@@ -48,7 +48,7 @@ impl<W> Slot<W> {
 }
 
 /// One such part of the backlog is few.
-const FEW: usize = 16;
+pub const FEW: usize = 16;
 
 /// Tells whether a request must be refused where `most` may wait: as many do, and those `of_app`, its own app's, are not few.
 /// So an app that fills the backlog keeps no other out.

@@ -32,7 +32,7 @@ mod work;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use ingress::is_full;
+pub use ingress::{FEW, is_full};
 pub use io::{
     Action, Batch, ClientRequest, ClientResponse, Config, Discarded, Executed, FallbackBatch, Input, PIECE_BYTES,
     STEP_MAX,

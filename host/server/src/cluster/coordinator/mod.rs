@@ -64,6 +64,8 @@ pub struct CoordinatorNodeOptions {
     pub quarantine_after: u32,
     /// Most bytes a second that a worker copies of partitions that leave it, unless a migration says otherwise.
     pub migration_rate: Option<u64>,
+    /// Most bytes of state of an app, in memory of all workers: otherwise half of what these may hold.
+    pub app_state_max: Option<u64>,
     /// Workers that join get their share of the partitions without being asked for it.
     pub shares: bool,
     /// How workers are looked at, to say how many there should be.
@@ -214,6 +216,7 @@ impl CoordinatorNode {
             epoch_max_wait: options.epoch_max_wait,
             quarantine_after: options.quarantine_after,
             migration_rate: options.migration_rate,
+            app_state_max: options.app_state_max,
             seating,
             shares: options.shares,
             timing: Timing::default(),

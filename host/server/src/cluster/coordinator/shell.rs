@@ -293,6 +293,7 @@ impl Shell {
                 self.step(Event::Deploy { control, waiter: Requester::Client(Waiter::Once(nobody)) });
             }
 
+            Effect::Full(full) => self.around.handle.admission().show_state(full),
             Effect::EpochEnded { summary, duration } => stats.finished(&summary, duration.as_micros() as u64),
             Effect::StageEnded { stage, spent } => stats.rounds.add(stage, spent),
             Effect::Durable(epoch) => stats.durable.store(epoch.0, Ordering::Relaxed),

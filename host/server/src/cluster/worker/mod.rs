@@ -58,6 +58,8 @@ pub struct WorkerNodeOptions {
     pub long_max: usize,
     /// Most bytes of log lines of each app in a second; 0: as many as there are.
     pub guest_log_rate: u64,
+    /// Most bytes of state, in memory.
+    pub state_max: u64,
     /// Where its threads note what they execute.
     pub executing: Arc<Executing>,
     /// What is kept of requests.
@@ -122,6 +124,7 @@ impl WorkerNode {
             long_max: options.long_max,
             step_max: styx_protocol::machine::worker::STEP_MAX,
             piece_bytes: styx_protocol::machine::worker::PIECE_BYTES,
+            state_max: options.state_max,
             suspects: executing.suspects(),
             claim_order: false,
         };
