@@ -1590,6 +1590,8 @@ export interface components {
             catalog: number;
             /** @description The disk of the log is nearly full: nothing that may write is taken. */
             disk_full: boolean;
+            /** @description Apps that have as much state as they may: nothing of them that may write is taken. */
+            full_apps: string[];
             /** Format: int64 */
             generation: number;
             /** @description True while all partitions are served. */
@@ -1602,6 +1604,8 @@ export interface components {
              * @description Snapshots taken since the process began.
              */
             snapshots: number;
+            /** @description A worker has as much state as it may: nothing that may write is taken. */
+            state_full: boolean;
             workers: number;
         };
         TokenList: {
