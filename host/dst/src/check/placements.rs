@@ -76,9 +76,12 @@ impl Placements {
         ensure(!knows || self.wanted || fits.is_some(), "placement", || {
             broken.iter().flatten().next_back().cloned().unwrap_or_default()
         })?;
-        if let Some(last) = fits.map(|at| &self.known[at]) {
-            let stay = |node: &usize| members.contains(node) && !next.owners.contains(node);
-            next.emptied = last.emptied.iter().copied().filter(stay).collect();
+        // Who had partitions, is still there and has none has given them away, in a migration for which everything stopped.
+        if let Some(last) = fits.map(|at| &self.known[at]).or(self.known.last().filter(|_| self.wanted)) {
+            let emptied = |node: &usize| {
+                !next.owners.contains(node) && (last.owners.contains(node) || last.emptied.contains(node))
+            };
+            next.emptied = members.iter().copied().filter(emptied).collect();
         }
         self.known.push(next);
         Ok(())
