@@ -77,7 +77,8 @@ impl Placements {
             broken.iter().flatten().next_back().cloned().unwrap_or_default()
         })?;
         // Who had partitions, is still there and has none has given them away, in a migration for which everything stopped.
-        if let Some(last) = fits.map(|at| &self.known[at]).or(self.known.last().filter(|_| self.wanted)) {
+        let last = fits.map(|at| &self.known[at]).or(self.known.last().filter(|_| self.wanted));
+        if let Some(last) = last.filter(|_| knows) {
             let emptied = |node: &usize| {
                 !next.owners.contains(node) && (last.owners.contains(node) || last.emptied.contains(node))
             };

@@ -43,8 +43,8 @@ pub struct UpgradeQuery {
 
 /// Bytes of a message beyond the arguments of one call.
 const ENVELOPE_BYTES_MAX: usize = 1 << 20;
-/// Bytes read at once.
-const READ_BYTES: usize = 64 << 10;
+/// Bytes read at once: each connection has so many, whether it says anything or not.
+const READ_BYTES: usize = 16 << 10;
 /// Messages taken before replies are looked after.
 const MESSAGES_MAX: usize = 256;
 /// How long a client may leave replies unread.
@@ -78,7 +78,7 @@ pub async fn upgrade(
             pipeline,
             ingress,
             socket: WebSocketStream::from_raw_socket(metered, Role::Server, Some(config)).await,
-            out: Vec::with_capacity(16 << 10),
+            out: Vec::new(),
             batch: query.batch,
             pong: false,
             reading: true,
