@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use styx_planted::{Bug, planted};
 
 use crate::cluster::placement::Seating;
-use crate::commit::replies::{Kept, ReplyChange};
+use crate::commit::replies::{Kept, ReplyChange, RestoredReplies};
 use crate::ids::{Epoch, Generation, PartitionId, Tid, Timestamp};
 use crate::sequence::catalog::CatalogImage;
 use crate::sequence::record::Chain;
@@ -75,13 +75,19 @@ impl RetainedState {
         (same || planted(Bug::RetainedOfAnother)) && self.partitions.contains_key(&partition)
     }
 
-    /// Adds what they hold, of the partitions that `owns` names, to what was read of the snapshot.
-    pub fn complete(self, restored: &mut RestoredState, partitions: u32, owns: impl Fn(PartitionId) -> bool) {
-        let wanted = |id: PartitionId| owns(id) && self.hold(&restored.frame, id);
-        let replies = self.replies.iter().filter(|kept| wanted(partition_of(kept.id, partitions))).cloned();
-        restored.replies.extend(replies);
+    /// Adds what they hold, of the partitions that `owns` names, to what was read of the snapshot: partitions and replies, of
+    /// `count` partitions in all.
+    pub fn complete(
+        self,
+        frame: &SnapshotHeader,
+        (partitions, replies): (&mut Vec<(PartitionId, Partition)>, &mut Vec<Kept>),
+        count: u32,
+        owns: impl Fn(PartitionId) -> bool,
+    ) {
+        let wanted = |id: PartitionId| owns(id) && self.hold(frame, id);
+        replies.extend(self.replies.iter().filter(|kept| wanted(partition_of(kept.id, count))).cloned());
         let wanted: Vec<_> = self.partitions.keys().copied().filter(|id| wanted(*id)).collect();
-        restored.partitions.extend(self.partitions.into_iter().filter(|(id, _)| wanted.contains(id)));
+        partitions.extend(self.partitions.into_iter().filter(|(id, _)| wanted.contains(id)));
     }
 }
 
@@ -94,6 +100,6 @@ pub struct RestoredState {
     pub partitions: Vec<(PartitionId, Partition)>,
     /// Transactions that were moved to the next epoch, of all workers.
     pub carried: Vec<CarriedTransaction>,
-    /// Replies whose ids belong to its partitions, in any order.
-    pub replies: Vec<Kept>,
+    /// Replies whose ids belong to its partitions.
+    pub replies: RestoredReplies,
 }

@@ -13,7 +13,7 @@ use styx_protocol::machine::worker::{ClientRequest, Executed};
 use styx_protocol::machine::{Action, Config, Input, Machine, coordinator, worker};
 use styx_protocol::modes::Modes;
 use styx_protocol::record::EpochRecord;
-use styx_protocol::replies::Retention;
+use styx_protocol::replies::{RestoredReplies, Retention};
 use styx_protocol::snapshot::RestoredState;
 use styx_protocol::state::{Partition, State, Write};
 use styx_protocol::system::{self, EFFECTS};
@@ -98,7 +98,8 @@ fn step(machine: &mut Machine<u64>, said: &mut Said, input: impl Into<Input<u64>
                 }
                 Action::Coordinator(coordinator::Action::Append(record)) => said.log.push(record),
                 Action::Coordinator(coordinator::Action::Snapshot(frame)) => {
-                    let (partitions, carried, replies) = (vec![], vec![], vec![]);
+                    let (partitions, carried) = (vec![], vec![]);
+                    let replies = RestoredReplies::new(vec![], LAYOUT.partitions);
                     said.restored = Some(RestoredState { frame: *frame, partitions, carried, replies });
                 }
                 Action::Worker(worker::Action::WorkerSnapshot(_)) => inputs.push(worker::Input::HandOver.into()),

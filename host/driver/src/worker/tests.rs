@@ -13,7 +13,7 @@ use styx_protocol::membership::{Beat, Build, Hello};
 use styx_protocol::modes::Modes;
 use styx_protocol::placement::Placement;
 use styx_protocol::quarantine::{Quarantined, Subject};
-use styx_protocol::replies::Retention;
+use styx_protocol::replies::{RestoredReplies, Retention};
 use styx_protocol::snapshot::{RestoredState, SnapshotHeader};
 use styx_protocol::task::Started;
 use styx_protocol::transaction::Request;
@@ -526,7 +526,8 @@ fn who_has_restored_a_snapshot_joins_once_its_components_are_compiled() {
         catalog: catalog.image(),
         seating: None,
     };
-    let state = RestoredState { frame, partitions: vec![], carried: vec![], replies: vec![] };
+    let replies = RestoredReplies::new(vec![], LAYOUT.partitions);
+    let state = RestoredState { frame, partitions: vec![], carried: vec![], replies };
 
     let mut rig = Rig::new();
     rig.network(NetworkEvent::Connected { peer: COORDINATOR, restarted: false });

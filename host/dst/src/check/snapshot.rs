@@ -96,7 +96,7 @@ impl Checker {
             })?;
             self.carried_in(&restored, expectation)?;
             self.restored(&restored, &|_| true)?;
-            self.replies_in(restored.replies, epoch, expectation)?;
+            self.replies_in(restored.replies.into_kept(), epoch, expectation)?;
         }
         if let Some(expectation) = self.snapshots.0.get_mut(&epoch) {
             expectation.exists = true;

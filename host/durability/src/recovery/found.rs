@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use styx_driver::coordinator::SnapshotFound;
 use styx_protocol::ids::{LogPosition, PartitionId};
+use styx_protocol::replies::RestoredReplies;
 use styx_protocol::snapshot::{RestoredState, RetainedState};
 use styx_storage::snapshot::{Manifest, PartRef, SnapshotStore};
 
@@ -122,10 +123,10 @@ impl Found {
         }
         partitions.retain(|(id, _)| reads(*id));
         let SnapshotMetadata { header: frame, carried, .. } = self.metadata.clone();
-        let mut restored = RestoredState { frame, partitions, carried, replies };
         if let Some(remains) = remains {
-            remains.complete(&mut restored, layout.partitions, owns);
+            remains.complete(&frame, (&mut partitions, &mut replies), layout.partitions, owns);
         }
-        Ok(restored)
+        let replies = RestoredReplies::new(replies, layout.partitions);
+        Ok(RestoredState { frame, partitions, carried, replies })
     }
 }

@@ -167,6 +167,29 @@ pub struct FollowedReplies {
     ended: BTreeSet<(Timestamp, RequestId)>,
 }
 
+/// Replies of a snapshot, each in its place. To put them there takes as long as there are many, and a worker that begins with
+/// them owes heartbeats: it is done before.
+#[derive(Debug)]
+pub struct RestoredReplies(ReplyTable);
+
+impl RestoredReplies {
+    /// Replies in any order, of requests in so many partitions.
+    pub fn new(mut kept: Vec<Kept>, partitions: u32) -> Self {
+        kept.sort_unstable_by_key(|kept| (kept.ended, kept.tid));
+        let mut table = ReplyTable::new(Retention::default(), partitions);
+        for kept in kept {
+            table.ended.push_back((kept.ended, kept.id));
+            table.set(kept.id, Some(kept.into_entry()));
+        }
+        RestoredReplies(table)
+    }
+
+    /// The replies again.
+    pub fn into_kept(self) -> Vec<Kept> {
+        self.0.into_kept()
+    }
+}
+
 /// Overhead counted per reply, so that empty results are bounded too.
 const ENTRY_BYTES: u64 = 128;
 
@@ -325,13 +348,14 @@ impl ReplyTable {
         self.partitions.iter().flat_map(|partition| partition.entries.values()).filter_map(Entry::kept).collect()
     }
 
-    /// Takes replies from a snapshot, in any order.
-    pub fn restore(&mut self, mut kept: Vec<Kept>) {
-        kept.sort_unstable_by_key(|kept| (kept.ended, kept.tid));
-        for kept in kept {
-            self.ended.push_back((kept.ended, kept.id));
-            self.set(kept.id, Some(kept.into_entry()));
-        }
+    /// An empty table takes replies from a snapshot.
+    ///
+    /// # Panics
+    /// They were put into the places of another number of partitions.
+    pub fn restore(&mut self, RestoredReplies(restored): RestoredReplies) {
+        assert_eq!(self.partitions.len(), restored.partitions.len(), "there are as many partitions as there were");
+        let ReplyTable { partitions, ended, totals, .. } = restored;
+        (self.partitions, self.ended, self.totals) = (partitions, ended, totals);
     }
 
     // Migration.

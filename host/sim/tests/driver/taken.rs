@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use styx_protocol::entity::Key;
 use styx_protocol::ids::{Epoch, OperatorId, PartitionId, RequestId};
-use styx_protocol::replies::{Kept, ReplyChange};
+use styx_protocol::replies::{Kept, ReplyChange, RestoredReplies};
 use styx_protocol::route::partition_of;
 use styx_protocol::snapshot::{RestoredState, SnapshotHeader, WorkerSnapshot};
 use styx_protocol::state::{Partition, StateHash, Write};
@@ -92,12 +92,13 @@ impl Taken {
             let found = partitions.get(id).map_or(StateHash::default(), Partition::hash);
             assert_eq!(found, *hash, "partition {id} of epoch {}", whole.frame.epoch);
         }
-        let own = |kept: &&Kept| owned(partition_of(kept.id, whole.hashes.len() as u32));
+        let count = whole.hashes.len() as u32;
+        let own = |kept: &&Kept| owned(partition_of(kept.id, count));
         RestoredState {
             frame: whole.frame.clone(),
             partitions: partitions.into_iter().collect(),
             carried: whole.carried.clone(),
-            replies: whole.replies.values().filter(own).cloned().collect(),
+            replies: RestoredReplies::new(whole.replies.values().filter(own).cloned().collect(), count),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{Action, ClientResponse};
 use crate::abort::Code;
-use crate::commit::replies::{Kept, Known, Reply, ReplyChange, ReplyTable, Retention};
+use crate::commit::replies::{Kept, Known, Reply, ReplyChange, ReplyTable, RestoredReplies, Retention};
 use crate::ids::{Epoch, RequestId, Timestamp};
 use crate::machine::outbox::Outbox;
 use crate::sequence::outcome::RetainedEnd;
@@ -65,8 +65,8 @@ impl<W> Egress<W> {
         });
     }
 
-    pub fn restore(&mut self, kept: Vec<Kept>) {
-        self.replies.restore(kept);
+    pub fn restore(&mut self, replies: RestoredReplies) {
+        self.replies.restore(replies);
     }
 
     /// What has become of remembered replies since the last snapshot.
