@@ -30,6 +30,7 @@ test:
     {{timed}} cargo test {{checked}} --workspace --quiet --no-run
     {{timed}} cargo test {{checked}} --workspace --quiet
     {{timed}} just mutants
+    {{timed}} just mutants --sample 50 --seed 50 --transactions 50000 --floor 90
     {{timed}} just test-python
     {{timed}} just test-go
     {{timed}} just test-typescript
