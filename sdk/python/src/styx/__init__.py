@@ -15,6 +15,7 @@ A module declares operators and registers functions with them; everything else
 """
 
 from styx.context import AsyncContext, Context
+from styx.entities import AlreadyExists, Entity, NotFound, entity, method
 from styx.errors import Abort, CallFailed, DefinitionError, StyxError
 from styx.operator import Operator
 from styx.state import State
@@ -23,12 +24,17 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Abort",
+    "AlreadyExists",
     "AsyncContext",
     "CallFailed",
     "Context",
     "DefinitionError",
+    "Entity",
+    "NotFound",
     "Operator",
     "State",
     "StyxError",
     "__version__",
+    "entity",
+    "method",
 ]
