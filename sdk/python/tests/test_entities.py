@@ -88,7 +88,7 @@ def host():
 def test_a_user_buys(host):
     ann = host.at(User, "ann")
     assert ann.deposit(10) == 10
-    assert ann.buy(Item["pen"], 2) is True
+    assert ann.buy(Item.at("pen"), 2) is True
     assert host.calls == [("user", "ann", "buy"), ("item", "pen", "get_price"), ("item", "pen", "update_stock")]
     assert host.get(Item, "pen") == {"price": 3, "stock": 8}
     assert host.get(User, "ann") == {"balance": 4, "last": "pen", "seen": []}
@@ -98,7 +98,7 @@ def test_an_exception_aborts_everything(host):
     host.at(User, "ann").deposit(100)
     before = host.entries(User), host.entries(Item)
     with pytest.raises(CallFailed) as failed:
-        host.at(User, "ann").buy(Item["pen"], 11)
+        host.at(User, "ann").buy(Item.at("pen"), 11)
     assert (failed.value.code, failed.value.message) == ("ABORTED", "ann: not enough pen")
     assert (host.entries(User), host.entries(Item)) == before
 
@@ -205,21 +205,21 @@ def test_descriptions(host):
 
 def test_async_methods(host):
     host.at(User, "ann").deposit(9)
-    items = {"one": Item["pen"], "forbidden": Item["pen"], "two": Item["pen"]}
-    bought = asyncio.run(host.at(User, "ann").buy_all(items, User["bob"]))
+    items = {"one": Item.at("pen"), "forbidden": Item.at("pen"), "two": Item.at("pen")}
+    bought = asyncio.run(host.at(User, "ann").buy_all(items, User.at("bob")))
     assert bought == ["one", "two"]
     assert host.get(Item, "pen")["stock"] == 8
     assert host.call("user", "ann", "approves", "ann", "x") is False
 
 
 def test_references(host):
-    pen = Item["pen"]
-    assert pen == Item["pen"] and pen != Item["ink"] and pen != User["pen"] and pen != "pen"
-    assert {pen: 1}[Item["pen"]] == 1
+    pen = Item.at("pen")
+    assert pen == Item.at("pen") and pen != Item.at("ink") and pen != User.at("pen") and pen != "pen"
+    assert {pen: 1}[Item.at("pen")] == 1
     assert isinstance(pen, Item) and not isinstance(pen, User)
-    assert (repr(pen), pen.key, to_json({"a": [pen]})) == ("Item['pen']", "pen", b'{"a":["pen"]}')
+    assert (repr(pen), pen.key, to_json({"a": [pen]})) == ("Item.at('pen')", "pen", b'{"a":["pen"]}')
     with pytest.raises(TypeError, match="a key must be a string"):
-        Item[5]
+        Item.at(5)
     with pytest.raises(AttributeError, match="Item.price is only seen inside: write a method"):
         pen.price
     with pytest.raises(AttributeError, match="Item.stock is only seen inside"):
@@ -234,7 +234,7 @@ def test_references(host):
         pen.get_price()
     with pytest.raises(RuntimeError, match="while no transaction runs"):
         Item.create("a", 3)
-    assert host.at(User, "ann").look(Item["pen"]) == pen
+    assert host.at(User, "ann").look(Item.at("pen")) == pen
     assert host.get(User, "ann")["seen"] == ["pen"]
     assert running.imports is None and running.caller is None
 
@@ -275,7 +275,7 @@ class Ring(Entity):
         return self.n
 
     def is_me(self, other: "Ring") -> bool:
-        return other == self and self == other and hash(self) == hash(other) and other != Ring["nobody"]
+        return other == self and self == other and hash(self) == hash(other) and other != Ring.at("nobody")
 
     def me(self) -> "Ring":
         return self
@@ -289,18 +289,18 @@ class Ring(Entity):
 def test_an_entity_that_is_called_while_it_calls(function):
     host = Host(Ring)
     for key, next in (("a", "b"), ("b", "a")):
-        host.at(Ring, key).link(Ring[next])
+        host.at(Ring, key).link(Ring.at(next))
     assert host.call(Ring, "a", function, 5) == 6
     assert [entry["n"] for entry in host.entries(Ring).values()] == [6, 6]
-    host.at(Ring, "c").link(Ring["c"])
+    host.at(Ring, "c").link(Ring.at("c"))
     assert host.call(Ring, "c", function, 3) == 8
 
 
 def test_an_entity_itself():
     host = Host(Ring)
-    assert host.at(Ring, "a").is_me(Ring["a"]) is True
-    assert host.at(Ring, "a").is_me(Ring["b"]) is False
-    assert host.at(Ring, "a").me() == Ring["a"]
+    assert host.at(Ring, "a").is_me(Ring.at("a")) is True
+    assert host.at(Ring, "a").is_me(Ring.at("b")) is False
+    assert host.at(Ring, "a").me() == Ring.at("a")
     assert host.at(Ring, "a").later("a") == 10
     assert host.get(Ring, "a")["n"] == 12
     host.at(Ring, "a").end()
@@ -325,7 +325,7 @@ class Folder(Entity):
 
 def test_an_entity_that_is_removed_while_it_calls():
     host = Host(Folder)
-    host.at(Folder, "a").empty(Folder["b"])
+    host.at(Folder, "a").empty(Folder.at("b"))
     assert host.entries(Folder) == {}
     assert [function["name"] for function in host.describe()[0]["functions"]] == ["empty", "remove", "delete", "create"]
 
@@ -338,7 +338,7 @@ def test_functions_and_classes_call_each_other():
         assert ctx.call(Item, item.key, Item.update_stock, amount=1) is True
         ctx.call_async(Item, item.key, Item.update_stock, 1)
         assert item.update_stock(1)
-        total = (ctx.state.get() or 0) + Item["pen"].get_price()
+        total = (ctx.state.get() or 0) + Item.at("pen").get_price()
         ctx.state.put(total)
         return total
 
@@ -353,7 +353,7 @@ def test_functions_and_classes_call_each_other():
 
     host = Host(counter, Shop, Item)
     host.create(Item, "pen", 3)
-    assert host.at(Shop, "s").visit(Item["pen"]) == 9
+    assert host.at(Shop, "s").visit(Item.at("pen")) == 9
     assert host.entries(Item)["pen"]["stock"] == 6
     assert host.get(Shop, "s") == {"visits": 2}
     assert host.get(counter, "s") == 6
@@ -509,6 +509,7 @@ def wrong(source: str) -> list[tuple[str, int]]:
         ("class A(Entity):\n  x: 'Nobody'\n", "a: the type hint of a field cannot be resolved: name 'Nobody'", 1),
         ("class A(Entity):\n  key: str\n", "a: every entity has 'key' already", 1),
         ("class A(Entity):\n  ctx: str = ''\n", "a: every entity has 'ctx' already", 1),
+        ("class A(Entity):\n  def at(self): pass\n", "a: every entity has 'at' already", 1),
         ("class A(Entity):\n  def create(self): pass\n", "a: every entity has 'create' already", 1),
         ("class A(Entity):\n  @method(name='create')\n  def make(self): pass\n", "a: every entity has 'create' already", 1),
         ("class A(Entity):\n  @method(name='b')\n  def a(self): pass\n  def b(self): pass\n", "a.b is declared twice", 4),

@@ -53,7 +53,7 @@ def calls(ctx: Context) -> None:
     reveal_type(ctx.call(shop, "a", slowly, 1))
     reveal_type(ctx.call("other", "a", "named", 1, "x"))
     ctx.call_async(shop, "a", price, 1)
-    user = User["ann"]
+    user = User.at("ann")
     reveal_type(user)
     reveal_type(User.create("ann", friend=user))
     reveal_type(ctx.call(User, "ann", User.pay, 1))
@@ -96,9 +96,9 @@ def test_results_of_calls_have_types(tmp_path):
         'ctx.call(shop, 1, price, 1)',
         'ctx.call_async(shop, "a", price)',
         'n: str = ctx.call(shop, "a", price, 1)',
-        "User[1]",
-        'User["a"].pay()',
-        'User["a"].pay("x")',
+        "User.at(1)",
+        'User.at("a").pay()',
+        'User.at("a").pay("x")',
         'User.create("a", "x")',
         'User.create("a", blance=1)',
         'ctx.call(User, "a", User.pay)',

@@ -8,8 +8,9 @@ import dataclasses
 import inspect
 import re
 import sys
+import types
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, TypeVar, dataclass_transform, overload
+from typing import Any, ParamSpec, Self, TypeVar, dataclass_transform, overload
 
 from styx.context import Context
 from styx.errors import Abort, DefinitionError
@@ -43,15 +44,8 @@ class AlreadyExists(Abort):
     code = "ALREADY_EXISTS"
 
 
-class EntityType(type):
-    """The type of entity classes: `Item["pen"]` refers to the entity with that key."""
-
-    def __getitem__(cls: type[_C], key: str) -> _C:
-        return cls._styx_reference(key)  # type: ignore[attr-defined]
-
-
 @dataclass_transform(eq_default=False, field_specifiers=(dataclasses.field,))
-class Entity(metaclass=EntityType):
+class Entity:
     """Base of classes whose instances are entities::
 
         class Item(Entity):
@@ -80,6 +74,11 @@ class Entity(metaclass=EntityType):
         frame = sys._getframe(1)
         location = _location or (frame.f_code.co_filename, frame.f_lineno)
         _declare(cls, _snake_case(cls.__name__) if name is None else name, key_prefix, location)
+
+    @classmethod
+    def at(cls, key: str) -> Self:
+        """A reference to the entity with a key: its methods are calls in the running transaction."""
+        return cls._styx_reference(key)  # type: ignore[attr-defined, no-any-return]
 
     @classmethod
     def create(cls: "Callable[_P, _E]", key: str, /, *args: _P.args, **kwargs: _P.kwargs) -> _E:
@@ -244,13 +243,13 @@ def entity(cls: Any = None, /, *, name: str | None = None, key_prefix: str | Non
     location = (frame.f_code.co_filename, frame.f_lineno)
 
     def decorate(plain: type) -> type:
-        if isinstance(plain, EntityType):
+        if issubclass(plain, Entity):
             raise DefinitionError(f"{plain.__name__} derives from Entity: it needs no decorator", location)
         # Its methods may say super(): it stays the class that they were defined in.
         body = {"__module__": plain.__module__, "__qualname__": plain.__qualname__, "__doc__": plain.__doc__}
         _make_dataclass(plain, location)
         options = {"name": name, "key_prefix": key_prefix, "_location": location}
-        return EntityType(plain.__name__, (plain, Entity), body, **options)
+        return types.new_class(plain.__name__, (plain, Entity), options, lambda namespace: namespace.update(body))
 
     return decorate if cls is None else decorate(cls)
 
@@ -260,7 +259,7 @@ def _declare(cls: Any, name: str, key_prefix: str | None, location: tuple[str, i
     doc = inspect.cleandoc(vars(cls).get("__doc__") or "")
     _make_dataclass(cls, location)
     operator = cls._styx_operator = EntityOperator(name, cls=cls, key_prefix=key_prefix, doc=doc, location=location)
-    for taken in ("key", "ctx", _CREATE):
+    for taken in ("key", "ctx", "at", _CREATE):
         if inspect.getattr_static(cls, taken, None) is not vars(Entity)[taken] or taken in cls.__dataclass_fields__:
             raise DefinitionError(f"{name}: every entity has {taken!r} already: give yours another name", location)
     methods: dict[str, Function] = {}

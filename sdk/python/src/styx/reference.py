@@ -1,6 +1,6 @@
 """References: entities of a class that are somewhere else, known by their keys.
 
-`Item["pen"]` is one, and so is a parameter or a field that has `Item` as its
+`Item.at("pen")` is one, and so is a parameter or a field that has `Item` as its
 hint. Its methods are calls in the running transaction. As JSON it is its key.
 """
 
@@ -70,7 +70,7 @@ class Reference:
         return hash(self._styx_identity())
 
     def __repr__(self) -> str:
-        return f"{self._styx_class.__name__}[{self.key!r}]"
+        return f"{self._styx_class.__name__}.at({self.key!r})"
 
 
 def reference_class(cls: type, functions: dict[str, Function]) -> type[Reference]:

@@ -32,7 +32,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from styx import determinism, errors, reference, runtime
 from styx.codec import from_json, to_json
 from styx.context import _target
-from styx.entities import Entity, EntityType
+from styx.entities import Entity
 from styx.errors import Abort, CallFailed
 from styx.imports import Imports
 from styx.operator import Operator
@@ -93,7 +93,7 @@ class Host:
         operators: dict[int, Operator] = {}
         for source in sources:
             found = vars(source).values() if isinstance(source, types.ModuleType) else [source]
-            known = (vars(value).get("_styx_operator") if isinstance(value, EntityType) else value for value in found)
+            known = (getattr(value, "_styx_operator", value) if isinstance(value, type) else value for value in found)
             operators.update((id(value), value) for value in known if isinstance(value, Operator))
         self.operators = [operator for operator in operators.values() if operator.functions]
         self.calls: list[tuple[str, str, str]] = []
