@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use styx_client::{Client, Method};
 use styx_harness::Cluster;
@@ -101,7 +102,10 @@ async fn build(leg: Leg, styx: &Path, guests: &Path, directory: &Path) -> anyhow
     let mut command = Command::new(styx);
     let bundle = directory.join(format!("{}.zip", leg.directory));
     command.args(["--json", "build", "--output"]).arg(&bundle).arg(&source).kill_on_drop(true);
+    let bar = ProgressBar::new_spinner().with_message(format!("building the {} in {}", leg.operator, leg.language));
+    bar.enable_steady_tick(Duration::from_millis(100));
     let output = command.output().await.with_context(|| format!("{} does not start", styx.display()))?;
+    bar.finish_and_clear();
     let said = if output.stdout.is_empty() { &output.stderr } else { &output.stdout };
     let said: Value = serde_json::from_slice(said).unwrap_or_default();
     if output.status.success() {
@@ -116,6 +120,7 @@ async fn build(leg: Leg, styx: &Path, guests: &Path, directory: &Path) -> anyhow
     }
     let error = &said["error"];
     let message = error["message"].as_str().context("styx build does not say why it fails")?;
+    let message = message.trim_start_matches(&format!("{}: ", leg.directory));
     // Toolchains that are missing are a newcomer's everyday; anything else is wrong with the demonstration.
     let detail = error["detail"].as_str().unwrap_or_default();
     ensure!(error["code"] == "TOOLCHAIN_MISSING", "styx build {} failed: {message}\n{detail}", source.display());

@@ -57,8 +57,8 @@ mod tests {
         assert_eq!(
             lines(&trace, &legs),
             [
-                "    train.book(friday)     Rust        1.50 ms",
-                "    └─ bus.book(friday)    Python      0.70 ms  ✗ full",
+                "    train.book(friday)   Rust        1.50 ms",
+                "    └─ bus.book(friday)  Python      0.70 ms  ✗ full",
             ]
         );
     }

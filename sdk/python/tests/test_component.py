@@ -75,7 +75,7 @@ def test_travel_is_a_component(tmp_path):
     }
     assert all(name.startswith(("styx:guest/", "wasi:")) for name in imports)
     description = host.describe()
-    assert description.sdk == "styx-python 0.1.0"
+    assert description.sdk == "styx-python 0.2.0"
     assert [operator.name for operator in description.operators] == ["reservation", "hotel", "flight"]
     make = description.operators[0].functions[0]
     assert (make.name, getattr(make, "read-only")) == ("make_reservation", False)

@@ -20,7 +20,7 @@ from styx.errors import Abort, CallFailed, DefinitionError, StyxError
 from styx.operator import Operator
 from styx.state import State
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Abort",
