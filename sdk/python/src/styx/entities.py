@@ -114,12 +114,15 @@ class Entity:
         if own.is_deleted:
             return
         fields = self._styx_operator.fields
+        if own.values is not None and fields.has(self, own.values):
+            return
         data = fields.write(self)
         if data == own.unchanged or own.is_read_only and _is_same(self, data, own):
             return
-        fields.check(data)
+        fields.check(self, data)
         own.context.state._put_own(data)
         own.stored = own.unchanged = data
+        own.values = None
 
     def _styx_refresh(self) -> None:
         own = self.__dict__[OWN]
@@ -128,7 +131,7 @@ class Entity:
             return
         own.stored = data
         if data is not None:
-            self._styx_operator.fields.read(self, data)
+            own.values = self._styx_operator.fields.read(self, data)
             own.unchanged = data
 
     def _styx_identity(self) -> Any:
@@ -144,7 +147,7 @@ class Entity:
 class _Own:
     """What is known of the entity behind an instance."""
 
-    __slots__ = ("context", "stored", "unchanged", "is_read_only", "is_deleted")
+    __slots__ = ("context", "stored", "unchanged", "values", "is_read_only", "is_deleted")
 
     def __init__(self, context: Context, stored: bytes | None) -> None:
         self.context = context
@@ -152,6 +155,8 @@ class _Own:
         self.stored = stored
         #: What the fields are written as while nothing is changed.
         self.unchanged = stored
+        #: The fields' values as they were read, if that alone tells whether they are changed.
+        self.values: dict[str, Any] | None = None
         self.is_read_only = context._function.read_only
         self.is_deleted = False
 
@@ -319,7 +324,7 @@ def _runner(operator: EntityOperator, python: Callable) -> Callable:
                 _begin(operator, loaded)
                 own.unchanged = fields.write(loaded)
             else:
-                fields.read(loaded, data)
+                own.values = fields.read(loaded, data)
             result = python(loaded, *values)
             if is_async:
                 result = settle(result, python)
