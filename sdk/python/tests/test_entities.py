@@ -491,7 +491,9 @@ def wrong(source: str) -> list[tuple[str, int]]:
     """What is wrong with a module, and in which of its lines."""
     before = len(declared)
     try:
-        exec(compile("from styx import *\nfrom dataclasses import field\n" + source, HERE, "exec"), {"__name__": "styx"})
+        exec(
+            compile("from styx import *\nfrom dataclasses import field\n" + source, HERE, "exec"), {"__name__": "styx"}
+        )
         functions_of(declared[before:])
     except Exception as error:
         errors = getattr(error, "errors", [error])
@@ -511,8 +513,16 @@ def wrong(source: str) -> list[tuple[str, int]]:
         ("class A(Entity):\n  ctx: str = ''\n", "a: every entity has 'ctx' already", 1),
         ("class A(Entity):\n  def at(self): pass\n", "a: every entity has 'at' already", 1),
         ("class A(Entity):\n  def create(self): pass\n", "a: every entity has 'create' already", 1),
-        ("class A(Entity):\n  @method(name='create')\n  def make(self): pass\n", "a: every entity has 'create' already", 1),
-        ("class A(Entity):\n  @method(name='b')\n  def a(self): pass\n  def b(self): pass\n", "a.b is declared twice", 4),
+        (
+            "class A(Entity):\n  @method(name='create')\n  def make(self): pass\n",
+            "a: every entity has 'create' already",
+            1,
+        ),
+        (
+            "class A(Entity):\n  @method(name='b')\n  def a(self): pass\n  def b(self): pass\n",
+            "a.b is declared twice",
+            4,
+        ),
         ("\nclass A(Entity, name='a b'):\n  pass\n", "operator name 'a b' is not allowed", 2),
         ("class A(Entity):\n  x: int = 1\n  y: int\n", "A: non-default argument 'y' follows default argument", 1),
         ("class A(Entity):\n  x: list = []\n", "A: mutable default <class 'list'> for field x is not allowed", 1),
@@ -521,7 +531,11 @@ def wrong(source: str) -> list[tuple[str, int]]:
         ("class A(Entity):\n  def f(self, *x): pass\n", "a.f: parameter 'x': *args", 2),
         ("class A(Entity):\n  def f(): pass\n", "a.f: the first parameter must be", 2),
         ("class A(Entity):\n  def f(self):\n    yield 1\n", "a.f: generators cannot be registered", 2),
-        ("class A(Entity):\n  x: int = field(kw_only=True)\n", "a.create: parameter 'x': *args, **kwargs and keyword-only", 1),
+        (
+            "class A(Entity):\n  x: int = field(kw_only=True)\n",
+            "a.create: parameter 'x': *args, **kwargs and keyword-only",
+            1,
+        ),
         ("class A(Entity):\n  x: int\n  def __init__(self, y: complex): pass\n", "a.create: parameter 'y': complex", 3),
         ("@entity\nclass A(Entity):\n  pass\n", "A derives from Entity: it needs no decorator", 1),
         ("\n@entity\nclass A:\n  x: complex = 1\n", "a: field 'x': complex has no JSON form", 2),

@@ -15,7 +15,8 @@ A module declares operators and registers functions with them; everything else
 """
 
 from styx.context import AsyncContext, Context
-from styx.entities import AlreadyExists, Entity, NotFound, entity, method
+from styx.entities import Entity, entity, method
+from styx.entity_operator import AlreadyExists, NotFound
 from styx.errors import Abort, CallFailed, DefinitionError, StyxError
 from styx.operator import Operator
 from styx.state import State

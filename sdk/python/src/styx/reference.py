@@ -56,7 +56,9 @@ class Reference:
         cls = self._styx_class
         if name.startswith("__") or not hasattr(cls, name) and name not in cls.__dataclass_fields__:
             raise AttributeError(f"{cls.__name__} has no method {name!r}")
-        raise AttributeError(f"{self!r} is a reference, and {cls.__name__}.{name} is only seen inside: write a method that returns it")
+        raise AttributeError(
+            f"{self!r} is a reference, and {cls.__name__}.{name} is only seen inside: write a method that returns it"
+        )
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"{self!r} is a reference: only a method of {self._styx_class.__name__} can set {name!r}")
@@ -85,7 +87,9 @@ def call(function: Function, key: str, args: tuple, kwargs: dict[str, Any]) -> A
     """Runs a method of another entity inside the running transaction."""
     imports, caller = running.imports, running.caller
     if imports is None:
-        raise RuntimeError(f"{function} was called while no transaction runs: in a test, call it through styx.testing.Host")
+        raise RuntimeError(
+            f"{function} was called while no transaction runs: in a test, call it through styx.testing.Host"
+        )
     values = to_json(function.arrange(args, kwargs))
     if caller is None:
         data = imports.call(function.operator_name, key, function.name, values)
