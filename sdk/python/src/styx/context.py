@@ -189,7 +189,9 @@ class Context:
     ) -> None: ...
 
     @overload
-    def call_async(self, operator: Operator | type | str, key: str, function: str, /, *args: Any, **kwargs: Any) -> None: ...
+    def call_async(
+        self, operator: Operator | type | str, key: str, function: str, /, *args: Any, **kwargs: Any
+    ) -> None: ...
 
     def call_async(self, operator: Any, key: str, function: Any, /, *args: Any, **kwargs: Any) -> None:
         """Has a function run on another entity after this one has returned, inside this transaction.
@@ -312,7 +314,9 @@ class AsyncContext(Context):
     ) -> _R: ...
 
     @overload
-    async def call(self, operator: Operator | type | str, key: str, function: str, /, *args: Any, **kwargs: Any) -> Any: ...
+    async def call(
+        self, operator: Operator | type | str, key: str, function: str, /, *args: Any, **kwargs: Any
+    ) -> Any: ...
 
     async def call(self, operator: Operator | str, key: str, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Runs a function on another entity, inside this transaction, and returns its result."""
@@ -340,7 +344,9 @@ def _target(
     elif isinstance(operator, str):
         name, known = operator, {}
     else:
-        raise TypeError(f"the operator must be an Operator, a class of entities or a name, not {type(operator).__name__}")
+        raise TypeError(
+            f"the operator must be an Operator, a class of entities or a name, not {type(operator).__name__}"
+        )
     if isinstance(function, str):
         entry = known.get(function)
         if entry is None:
