@@ -116,6 +116,14 @@ test-typescript: languages
 test-clients *args: build languages
     scripts/clients-tests.sh {{args}}
 
+# Make the packages that registries would have, in target/packages: a wheel with the command and the SDK, clients and SDKs for npm and cargo
+packages: build languages
+    @scripts/packages/build.sh
+
+# Install each package where nothing else is, and use it as a newcomer does; takes minutes
+test-packages: packages
+    @scripts/packages/test.sh
+
 # The Rust guests' own tests, on this machine's processor
 test-guests:
     cargo test {{checked}} --quiet --manifest-path guests/Cargo.toml

@@ -25,6 +25,6 @@ check readme "$out/stock.c" "$out/stock_test.c"
 for test in sdk/c/tests/*.c; do
   check "$(basename "$test" .c)" "$test"
 done
-for guest in guests/*-c guests/conformance/c; do
-  check "$(basename "$guest")-guest" "$guest"/*.c "$guest"/tests/*.c
+for guest in guests/*-c guests/conformance/c guests/journey/c; do
+  check "$(tr / - <<<"${guest#guests/}")-guest" "$guest"/*.c "$guest"/tests/*.c
 done

@@ -11,8 +11,10 @@ GOFLAGS= GOWORK=off go test ./...
 sdk=$PWD
 module=$(mktemp -d)
 trap 'rm -rf "$module"' EXIT
-cd ../../guests/conformance/go
-test -z "$(gofmt -l .)" || { echo "gofmt -w guests/conformance/go first" >&2; exit 1; }
-{ cat go.mod; echo "replace styx => $sdk"; } > "$module/go.mod"
-touch "$module/go.sum"
-GOFLAGS= GOWORK=off go test -modfile="$module/go.mod" ./...
+for guest in ../../guests/{conformance,journey}/go; do
+  cd "$sdk/$guest"
+  test -z "$(gofmt -l .)" || { echo "gofmt -w $PWD first" >&2; exit 1; }
+  { cat go.mod; echo "replace styx => $sdk"; } > "$module/go.mod"
+  touch "$module/go.sum"
+  GOFLAGS= GOWORK=off go test -modfile="$module/go.mod" ./...
+done

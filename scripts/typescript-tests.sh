@@ -17,6 +17,6 @@ cp -r sdk/typescript "$tools/sdk"
 ln -s ../../node_modules "$tools/sdk/tools/node_modules"
 node "$tools/node_modules/typescript/bin/tsc" --project "$tools/sdk/tsconfig.json"
 node "$tools/sdk/tools/test.mjs" "$tools/sdk"
-for guest in guests/*-typescript guests/conformance/typescript; do
+for guest in guests/*-typescript guests/{conformance,journey}/typescript; do
   if compgen -G "$guest/*.test.ts" >/dev/null; then node "$tools/sdk/tools/test.mjs" "$guest"; fi
 done

@@ -1,7 +1,9 @@
-//! The main job, end to end: two apps in two languages, a real server (or a cluster of them) that is killed in the
+//! The main job, end to end: one transaction through five languages; two apps in two languages, a real server (or a cluster of them) that is killed in the
 //! middle, clients that notice nothing but a pause, and a proof that nothing is lost or doubled.
 
 mod calls;
+mod journey;
+mod picture;
 mod workload;
 
 use std::path::PathBuf;
@@ -30,6 +32,9 @@ struct Options {
     /// Directory of the example apps
     #[arg(long, default_value = "guests")]
     guests: PathBuf,
+    /// Where compiled apps are kept, so that they are compiled once
+    #[arg(long, default_value = "target/compiled-apps")]
+    cache_dir: PathBuf,
     /// Calls to make
     #[arg(long, default_value_t = 20_000)]
     calls: usize,
@@ -71,6 +76,7 @@ async fn demonstrate(options: &Options) -> anyhow::Result<()> {
     };
     step(&what, directory.path().display().to_string());
     let mut cluster = start(options, directory.path()).await?;
+    let (legs, mut proofs) = journey::show(&cluster, &options.styx, &options.guests).await?;
     for app in ["travel", "cart"] {
         let started = Instant::now();
         cluster.deploy(&options.guests.join(app), None, true).await?;
@@ -130,7 +136,7 @@ async fn demonstrate(options: &Options) -> anyhow::Result<()> {
     }
     println!("{table}");
 
-    let mut proofs = workload.check(&client, &outcomes).await?;
+    proofs.extend(workload.check(&client, &outcomes).await?);
     let again = calls::drive(client, requests, Progress::new(), 2, 256).await?.same(&outcomes);
     proofs.push(Proof {
         claim: format!("asked again under the same idempotency keys, {again} of {total} calls give the same answer"),
@@ -145,7 +151,7 @@ async fn demonstrate(options: &Options) -> anyhow::Result<()> {
     println!(
         "{}",
         json!({
-            "demo": "travel+cart", "calls": total, "committed": outcomes.committed(), "aborted": outcomes.aborted(),
+            "demo": "journey+travel+cart", "languages": legs.len(), "calls": total, "committed": outcomes.committed(), "aborted": outcomes.aborted(),
             "workers": options.workers, "kills": killed_at.len(), "tps": tps.round(), "p50_ms": p50, "p99_ms": p99,
             "recovery_ms": pause.as_millis() as u64, "consistent": holds,
         })
@@ -164,6 +170,7 @@ async fn start(options: &Options, directory: &std::path::Path) -> anyhow::Result
     let options = harness::Options {
         directory: Some(directory.to_owned()),
         workers: options.workers.unwrap_or(0) as usize,
+        cache_dir: Some(options.cache_dir.clone()),
         worker_flags,
         log_flags,
         log_level: std::env::var("STYX_LOG").unwrap_or_else(|_| "error".into()),

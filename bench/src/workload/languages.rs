@@ -48,9 +48,8 @@ pub struct Options {
 /// Runs the comparison and prints one JSON line; an error means that the apps differ or break a promise.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let cache = options.cache_dir.to_string_lossy().into_owned();
     let processes = styx_harness::Options {
-        worker_flags: vec!["--cache-dir".to_owned(), cache],
+        cache_dir: Some(options.cache_dir.clone()),
         ..styx_harness::Options::new(&options.styx)
     };
     let server = runtime.block_on(Cluster::start(processes))?;

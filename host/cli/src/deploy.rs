@@ -1,10 +1,12 @@
 //! `styx deploy`.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Instant;
 
 use reqwest::Method;
 
+use crate::INGRESS_URL;
 use crate::client::Client;
 use crate::error::CliError;
 use crate::invoke::encode;
@@ -69,9 +71,43 @@ pub(crate) fn run(
     match body["deployment"].as_str() {
         Some(id) if !dry_run => {
             let took = started.elapsed().as_secs_f64();
-            output.done(&format!("{app} is live as {id} after {took:.1} s: {}/v1/call/{app}/…", client.ingress_url()));
+            let ingress = told(client).unwrap_or_else(|| client.ingress_url().to_owned());
+            output.done(&format!("{app} is live as {id} after {took:.1} s: {ingress}/v1/call/{app}/…"));
         }
         _ => output.done(&format!("{app} would be accepted; nothing was changed")),
     }
     Ok(())
+}
+
+/// Where the server says that it takes calls, unless somebody has said it already; a cluster's coordinator does not know.
+fn told(client: &Client) -> Option<String> {
+    if client.ingress_url() != INGRESS_URL {
+        return None;
+    }
+    let identity = client.send(client.admin(Method::GET, "/v1/identity")).ok()?.body;
+    reached(client.admin_url(), identity["ingress"].as_str()?.parse().ok()?)
+}
+
+/// The URL of an address that a server was bound to, for whoever reaches its admin endpoints at a URL.
+fn reached(admin: &str, bound: SocketAddr) -> Option<String> {
+    let mut url = reqwest::Url::parse(admin).ok()?;
+    url.set_port(Some(bound.port())).ok()?;
+    if !bound.ip().is_unspecified() {
+        url.set_ip_host(bound.ip()).ok()?;
+    }
+    Some(url.as_str().trim_end_matches('/').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_reached_where_the_server_is() {
+        let reached = |admin, bound: &str| reached(admin, bound.parse().unwrap()).unwrap();
+        assert_eq!(reached("http://127.0.0.1:9070", "127.0.0.1:8081"), "http://127.0.0.1:8081");
+        assert_eq!(reached("https://styx.example:9070/", "0.0.0.0:8081"), "https://styx.example:8081");
+        assert_eq!(reached("http://127.0.0.1:9070", "[::]:80"), "http://127.0.0.1");
+        assert_eq!(reached("http://127.0.0.1:9070", "10.0.0.7:8081"), "http://10.0.0.7:8081");
+    }
 }

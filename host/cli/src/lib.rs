@@ -34,6 +34,9 @@ use crate::error::CliError;
 use output::Output;
 use styx_server::config::Flags;
 
+/// Where calls are taken, unless something else is said.
+const INGRESS_URL: &str = "http://127.0.0.1:8080";
+
 /// Transactional stateful functions on WebAssembly.
 ///
 /// Write plain functions on keyed entities, deploy them, call them over HTTP: every request runs
@@ -67,7 +70,7 @@ struct Global {
         long,
         global = true,
         env = "STYX_INGRESS_URL",
-        default_value = "http://127.0.0.1:8080",
+        default_value = INGRESS_URL,
         value_name = "URL",
         hide_env_values = true
     )]

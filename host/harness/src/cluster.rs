@@ -65,6 +65,8 @@ pub struct Options {
     pub standby: bool,
     /// True if calls come as records of a Kafka broker, wherever the log is.
     pub kafka: bool,
+    /// Where compiled apps are kept beyond the processes' end; none is a directory beside their data.
+    pub cache_dir: Option<PathBuf>,
     /// Further flags of whatever executes: workers, or the one server.
     pub worker_flags: Vec<String>,
     /// Further flags of whatever has the log: coordinators, or the one server.
@@ -92,6 +94,7 @@ impl Options {
             store: Store::default(),
             standby: false,
             kafka: false,
+            cache_dir: None,
             worker_flags: Vec::new(),
             log_flags: Vec::new(),
             gateway_flags: Vec::new(),
@@ -276,7 +279,9 @@ impl Cluster {
         let options = self.options.clone();
         let data = self.directory.join("server").to_string_lossy().into_owned();
         let own = words(&["--ingress-addr", ANY, "--admin-addr", ANY, "--data-dir", &data]);
-        let flags = [own, options.worker_flags, options.log_flags, options.gateway_flags].concat();
+        let cache =
+            options.cache_dir.iter().flat_map(|cache| words(&["--cache-dir", &cache.to_string_lossy()])).collect();
+        let flags = [own, cache, options.worker_flags, options.log_flags, options.gateway_flags].concat();
         self.add(Role::Server, "server", None, flags);
     }
 
@@ -325,7 +330,9 @@ impl Cluster {
 
     /// Where a process of a cluster keeps what is its own. What one has compiled, the others need not compile.
     fn data(&self, name: &str) -> Vec<String> {
-        words(&["--data-dir", &self.within(name), "--cache-dir", &self.within("cache")])
+        let kept = self.options.cache_dir.as_ref().map(|cache| cache.to_string_lossy().into_owned());
+        let cache = kept.unwrap_or_else(|| self.within("cache"));
+        words(&["--data-dir", &self.within(name), "--cache-dir", &cache])
     }
 
     /// Adds a process of `styx server`, which does not run yet.

@@ -75,7 +75,7 @@ def test_travel_is_a_component(tmp_path):
     }
     assert all(name.startswith(("styx:guest/", "wasi:")) for name in imports)
     description = host.describe()
-    assert description.sdk == "styx-python 0.1.0"
+    assert description.sdk == "styx-python 0.2.0"
     assert [operator.name for operator in description.operators] == ["reservation", "hotel", "flight"]
     make = description.operators[0].functions[0]
     assert (make.name, getattr(make, "read-only")) == ("make_reservation", False)
@@ -205,9 +205,13 @@ def test_scan_and_context(torture):
             {"app.py": "from styx import Operator\na = Operator('a')\n@a.register\ndef f(ctx, b: Itm): pass\n"},
             "app.py:3: a.f: parameter 'b': the type hint 'Itm' is not a type that is known here",
         ),
+        (
+            {"app.py": "from styx import Entity\n\nclass A(Entity):\n    x: complex\n"},
+            "app.py:3: a: field 'x': complex has no JSON form",
+        ),
         ({"other.py": "x = 1\n"}, "app: there is no module named 'app'"),
     ],
-    ids=["syntax", "hint", "entry"],
+    ids=["syntax", "hint", "field", "entry"],
 )
 def test_errors_of_a_build_are_one_line(tmp_path, files, error):
     for name, text in files.items():
@@ -219,3 +223,28 @@ def test_errors_of_a_build_are_one_line(tmp_path, files, error):
     assert done.stderr.startswith(prefix + error)
     assert not (tmp_path / "out").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(files)
+
+
+def test_classes_are_operators(torture):
+    def shelf(function, key, *args):
+        return json.loads(torture.invoke(f"shelf.{function}", key, json.dumps(args).encode()))
+
+    torture.state.clear()
+    assert shelf("create", "a", 3) == "a"
+    assert shelf("take", "a", 1) == 2
+    assert shelf("take", "a", 0) == 2
+    with pytest.raises(Failed) as failed:
+        shelf("take", "a", 3)
+    assert failed.value.args == ("ABORTED", "a is full")
+    with pytest.raises(Failed) as failed:
+        shelf("take", "none", 3)
+    assert failed.value.args == ("ABORTED:NOT_FOUND", "there is no shelf 'none'")
+    with pytest.raises(Failed) as failed:
+        shelf("take", "a", "x")
+    assert failed.value.args == ("BAD_ARGUMENTS", 'shelf.take: count must be an integer, not "x"')
+    shelf("create", "b", 1)
+    assert shelf("take_along", "a", "b", 1) == "b"
+    assert torture.state == {
+        ("shelf", "a"): b'{"places":1,"next":"b"}',
+        ("shelf", "b"): b'{"places":0,"next":null}',
+    }

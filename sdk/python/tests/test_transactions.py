@@ -448,7 +448,7 @@ def test_unknown_functions(host):
         (10, "shapes is not registered with other: pass a function of it or a name"),
         (11, "a key must be a string, not int: use str(...)"),
         (12, "len is not registered with node: pass a function of it or a name"),
-        (13, "the operator must be an Operator or its name, not int"),
+        (13, "the operator must be an Operator, a class of entities or a name, not int"),
         (14, 'operator "node" has no function "shopes"'),
         (15, 'there is no operator "nowhere": give it to Host(...)'),
     ],

@@ -11,13 +11,28 @@ import styx
 
 APP = """
 from dataclasses import dataclass
-from styx import AsyncContext, Context, Operator
+from styx import AsyncContext, Context, Entity, Operator
+from styx.testing import Host
 
 shop = Operator("shop")
 
 @dataclass
 class Item:
     price: int
+
+class User(Entity):
+    balance: int = 0
+    friend: "User | None" = None
+
+    def pay(self, amount: int, note: str = "") -> bool:
+        reveal_type(self.key)
+        self.balance -= amount
+        return True
+
+    async def meet(self, other: "User") -> str:
+        reveal_type(await other.meet(self))
+        reveal_type(other.pay(1))
+        return ""
 
 @shop.register
 def price(ctx: Context, pieces: int, note: str = "") -> int:
@@ -38,6 +53,14 @@ def calls(ctx: Context) -> None:
     reveal_type(ctx.call(shop, "a", slowly, 1))
     reveal_type(ctx.call("other", "a", "named", 1, "x"))
     ctx.call_async(shop, "a", price, 1)
+    user = User.at("ann")
+    reveal_type(user)
+    reveal_type(User.create("ann", friend=user))
+    reveal_type(ctx.call(User, "ann", User.pay, 1))
+    reveal_type(ctx.call(User, "ann", User.meet, user))
+    ctx.call_async(User, "ann", User.pay, amount=1)
+    reveal_type(Host(User).at(User, "ann"))
+    reveal_type(Host(User).create(User, "ann", 3))
     %s
 """
 
@@ -55,14 +78,11 @@ def checked(tmp_path, line: str) -> list[str]:
 
 def test_results_of_calls_have_types(tmp_path):
     revealed = [line.partition("Revealed type is ")[2].strip('"').replace("builtins.", "") for line in checked(tmp_path, "pass")]
-    assert revealed == ["app.Item | None", "int", "str", "int", "int", "str", "Any"] or revealed == [
-        "Union[app.Item, None]",
-        "int",
-        "str",
-        "int",
-        "int",
-        "str",
-        "Any",
+    revealed = [line.replace("Union[app.Item, None]", "app.Item | None") for line in revealed]
+    assert revealed == [
+        *("str", "str", "bool"),
+        *("app.Item | None", "int", "str", "int", "int", "str", "Any"),
+        *("app.User", "app.User", "bool", "str", "app.User", "app.User"),
     ]
 
 
@@ -76,6 +96,14 @@ def test_results_of_calls_have_types(tmp_path):
         'ctx.call(shop, 1, price, 1)',
         'ctx.call_async(shop, "a", price)',
         'n: str = ctx.call(shop, "a", price, 1)',
+        "User.at(1)",
+        'User.at("a").pay()',
+        'User.at("a").pay("x")',
+        'User.create("a", "x")',
+        'User.create("a", blance=1)',
+        'ctx.call(User, "a", User.pay)',
+        'ctx.call_async(User, "a", User.pay, "x")',
+        'Host(User).create(User, "a", "x")',
     ],
 )
 def test_wrong_calls_are_seen(tmp_path, line):

@@ -1041,6 +1041,11 @@ export interface components {
             apps?: string[] | null;
             /** @description Whether this port takes calls as well, at `/v1/call`: it does where one process is all of the system. */
             calls: boolean;
+            /**
+             * @description Where that process takes calls, as it was bound: `0.0.0.0:8080` is port 8080 of any address; null where calls are
+             *     taken by other processes.
+             */
+            ingress?: string | null;
             /** @description False where nobody is asked for a token. */
             known: boolean;
             /** @description Name of the token and its id; `admin` for the operator's own; `anybody` where nobody is asked. */

@@ -1,5 +1,7 @@
 //! `GET /v1/identity`: who asks, and what they may do here.
 
+use std::net::SocketAddr;
+
 use axum::extract::State;
 use axum::{Extension, Json};
 use serde::Serialize;
@@ -21,6 +23,10 @@ pub struct IdentityView {
     apps: Option<Vec<String>>,
     /// Whether this port takes calls as well, at `/v1/call`: it does where one process is all of the system.
     calls: bool,
+    /// Where that process takes calls, as it was bound: `0.0.0.0:8080` is port 8080 of any address; null where calls are
+    /// taken by other processes.
+    #[schema(value_type = Option<String>)]
+    ingress: Option<SocketAddr>,
 }
 
 /// Who asks, and what they may do
@@ -34,5 +40,6 @@ pub async fn identity(State(calls): State<Calls>, Extension(visitor): Extension<
         scopes: grant.scopes.clone(),
         apps: grant.apps.clone(),
         calls: calls.0.is_some(),
+        ingress: calls.0.map(|(_, address)| address),
     })
 }

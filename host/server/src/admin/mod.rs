@@ -36,6 +36,7 @@ pub(crate) use console::is_for_console;
 pub use standby::StandbyProxy;
 pub use upload::{Kind, Upload};
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -68,9 +69,10 @@ pub struct Admin {
     calls: Calls,
 }
 
-/// The ingress of this process, if calls are taken at the admin port as well: pages may ask only where they are from.
+/// The ingress of this process and its address, if calls are taken at the admin port as well: pages may ask only where
+/// they are from.
 #[derive(Clone, Default)]
-struct Calls(Option<Arc<Ingress>>);
+struct Calls(Option<(Arc<Ingress>, SocketAddr)>);
 
 /// Engine that checks uploads, and store that keeps them.
 #[derive(Clone)]
@@ -111,11 +113,11 @@ impl Admin {
         self
     }
 
-    /// The same, where calls are taken at this port too, as this process's ingress takes them.
+    /// The same, where calls are taken at this port too, as this process's ingress takes them at its address.
     #[must_use]
-    pub fn with_calls(mut self, ingress: Arc<Ingress>) -> Self {
+    pub fn with_calls(mut self, ingress: Arc<Ingress>, address: SocketAddr) -> Self {
         self.latencies = ingress.latencies.clone();
-        self.calls = Calls(Some(ingress));
+        self.calls = Calls(Some((ingress, address)));
         self
     }
 }
@@ -168,7 +170,7 @@ fn own_health() -> OpenApiRouter<Admin> {
 pub fn router(admin: Admin) -> Router {
     let held = from_fn_with_state(admin.uploads.options.memory.clone(), hold_answer);
     let mut router = Router::from(endpoints()).layer(held).route("/assets/{name}", get(console::asset));
-    if let Calls(Some(ingress)) = &admin.calls {
+    if let Calls(Some((ingress, _))) = &admin.calls {
         router = router.route("/v1/call/{*path}", post(gateway::call).with_state(ingress.clone()));
     }
     finish(router.route("/", get(index_or_page)).fallback(console::page_or_not_found), admin)

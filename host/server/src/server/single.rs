@@ -85,10 +85,10 @@ impl Server {
         let shutdown = Shutdown::default();
         let options = Arc::new(config.http());
         let calls = Ingress::new(node.handle().clone(), options.clone(), shutdown.clone());
+        let (ingress_addr, admin_addr) = (ingress.address, admin.address);
         let api = Admin::new(node.handle().clone(), options, shutdown.clone())
             .with_deploys(Deploys { engine, components })
-            .with_calls(calls.clone());
-        let (ingress_addr, admin_addr) = (ingress.address, admin.address);
+            .with_calls(calls.clone(), ingress_addr);
         let traces = traces(config, "single", node.handle(), &shutdown)?;
         let front = front.map(|front| front.serve(calls.clone()));
         let mut serving =

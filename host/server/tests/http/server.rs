@@ -117,11 +117,11 @@ impl Server {
         let (shutdown, memory) = (Shutdown::default(), options.memory.clone());
         let options = Arc::new(options);
         let calls = Ingress::new(worker.handle().clone(), options.clone(), shutdown.clone());
-        let api = Admin::new(worker.handle().clone(), options, shutdown.clone())
-            .with_deploys(Deploys { engine, components })
-            .with_calls(calls.clone());
         let (ingress, ingress_addr) = listen().await;
         let (admin, admin_addr) = listen().await;
+        let api = Admin::new(worker.handle().clone(), options, shutdown.clone())
+            .with_deploys(Deploys { engine, components })
+            .with_calls(calls.clone(), ingress_addr);
         let serving = vec![
             tokio::spawn(serve(ingress, gateway::router(calls), shutdown.clone(), limits(), None)),
             tokio::spawn(serve(admin, admin::router(api), shutdown.clone(), limits(), None)),

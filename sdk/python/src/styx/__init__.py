@@ -15,20 +15,27 @@ A module declares operators and registers functions with them; everything else
 """
 
 from styx.context import AsyncContext, Context
+from styx.entities import Entity, entity, method
+from styx.entity_operator import AlreadyExists, NotFound
 from styx.errors import Abort, CallFailed, DefinitionError, StyxError
 from styx.operator import Operator
 from styx.state import State
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Abort",
+    "AlreadyExists",
     "AsyncContext",
     "CallFailed",
     "Context",
     "DefinitionError",
+    "Entity",
+    "NotFound",
     "Operator",
     "State",
     "StyxError",
     "__version__",
+    "entity",
+    "method",
 ]

@@ -15,7 +15,7 @@ import wit_world
 from componentize_py_types import Err
 from wit_world.imports import calls, context, logging, state, types
 
-from styx import __version__, _report, console, determinism, runtime
+from styx import __version__, _report, console, determinism, reference, runtime
 from styx.errors import CallFailed
 from styx.operator import declared
 
@@ -79,6 +79,7 @@ try:
 
     _functions = runtime.functions_of(declared)
     _operators = runtime.describe(declared)
+    reference.running.imports = _Imports
     if not _operators:
         raise _report.nothing_registered()
 except BaseException as error:

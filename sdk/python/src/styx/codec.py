@@ -13,15 +13,24 @@ from json import encoder as _encoder
 from json import scanner as _scanner
 from typing import Any
 
-from styx.written import writing_of
+from styx.written import WRITINGS, writing_of
+
+
+#: Names of the fields of dataclasses that were written before.
+_field_names: dict[type, tuple[str, ...]] = {}
 
 
 def _plain(value: Any) -> Any:
     """JSON's hook for what it does not know: dataclasses, enums, sets, dates and the like become plain values."""
+    names = _field_names.get(type(value))
+    if names is not None:
+        return {name: getattr(value, name) for name in names}
     if isinstance(value, enum.Enum):
         return value.value
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in fields(value)}
+    # An entity has fields, and is written as its key.
+    if is_dataclass(value) and not isinstance(value, type) and type(value) not in WRITINGS:
+        _field_names[type(value)] = tuple(field.name for field in fields(value))
+        return _plain(value)
     if isinstance(value, (set, frozenset)):
         # A set has no order: that of its items' texts is the same everywhere.
         texts = sorted((to_json(item).decode(), index, item) for index, item in enumerate(value))

@@ -19,6 +19,8 @@ from styx.state import State
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+#: A class of entities.
+_E = TypeVar("_E")
 
 
 class Log:
@@ -109,14 +111,37 @@ class Context:
     ) -> _R: ...
 
     @overload
-    def call(self, operator: Operator | str, key: str, function: str, /, *args: Any, **kwargs: Any) -> Any: ...
+    def call(
+        self,
+        operator: type[_E],
+        key: str,
+        function: Callable[Concatenate[_E, _P], Coroutine[Any, Any, _R]],
+        /,
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> _R: ...
 
-    def call(self, operator: Operator | str, key: str, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    @overload
+    def call(
+        self,
+        operator: type[_E],
+        key: str,
+        function: Callable[Concatenate[_E, _P], _R],
+        /,
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> _R: ...
+
+    @overload
+    def call(self, operator: Operator | type | str, key: str, function: str, /, *args: Any, **kwargs: Any) -> Any: ...
+
+    def call(self, operator: Any, key: str, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Runs a function on another entity, inside this transaction, and returns its result.
 
-        Operator and function may be given by name, as they must be if another
-        language implements them; arguments are positional then. A failure
-        raises `styx.CallFailed` and aborts the transaction.
+        The operator may be a class of entities, and the function a method of it.
+        Both may be given by name, as they must be if another language implements
+        them; arguments are positional then. A failure raises `styx.CallFailed` and
+        aborts the transaction.
         """
         try:
             name = operator if type(operator) is str else operator.name
@@ -153,9 +178,22 @@ class Context:
     ) -> None: ...
 
     @overload
-    def call_async(self, operator: Operator | str, key: str, function: str, /, *args: Any, **kwargs: Any) -> None: ...
+    def call_async(
+        self,
+        operator: type[_E],
+        key: str,
+        function: Callable[Concatenate[_E, _P], Any],
+        /,
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> None: ...
 
-    def call_async(self, operator: Operator | str, key: str, function: Any, /, *args: Any, **kwargs: Any) -> None:
+    @overload
+    def call_async(
+        self, operator: Operator | type | str, key: str, function: str, /, *args: Any, **kwargs: Any
+    ) -> None: ...
+
+    def call_async(self, operator: Any, key: str, function: Any, /, *args: Any, **kwargs: Any) -> None:
         """Has a function run on another entity after this one has returned, inside this transaction.
 
         Calls run in the order in which they were issued, depth first. The
@@ -254,7 +292,31 @@ class AsyncContext(Context):
     ) -> _R: ...
 
     @overload
-    async def call(self, operator: Operator | str, key: str, function: str, /, *args: Any, **kwargs: Any) -> Any: ...
+    async def call(
+        self,
+        operator: type[_E],
+        key: str,
+        function: Callable[Concatenate[_E, _P], Coroutine[Any, Any, _R]],
+        /,
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> _R: ...
+
+    @overload
+    async def call(
+        self,
+        operator: type[_E],
+        key: str,
+        function: Callable[Concatenate[_E, _P], _R],
+        /,
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> _R: ...
+
+    @overload
+    async def call(
+        self, operator: Operator | type | str, key: str, function: str, /, *args: Any, **kwargs: Any
+    ) -> Any: ...
 
     async def call(self, operator: Operator | str, key: str, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Runs a function on another entity, inside this transaction, and returns its result."""
@@ -276,12 +338,15 @@ def _target(
     operator: Any, function: Any, args: tuple, kwargs: dict[str, Any]
 ) -> tuple[Function | None, str, str, tuple | list]:
     """The entry (if it is known here), the names and the ordered arguments of a call."""
+    operator = getattr(operator, "_styx_operator", operator)  # an entity class
     if isinstance(operator, Operator):
         name, known = operator.name, operator.functions
     elif isinstance(operator, str):
         name, known = operator, {}
     else:
-        raise TypeError(f"the operator must be an Operator or its name, not {type(operator).__name__}")
+        raise TypeError(
+            f"the operator must be an Operator, a class of entities or a name, not {type(operator).__name__}"
+        )
     if isinstance(function, str):
         entry = known.get(function)
         if entry is None:

@@ -40,9 +40,11 @@ class Operator:
     component of the app implements.
     """
 
-    def __init__(self, name: str, *, key_prefix: str | None = None, doc: str = "") -> None:
+    def __init__(
+        self, name: str, *, key_prefix: str | None = None, doc: str = "", location: tuple[str, int] | None = None
+    ) -> None:
         caller = sys._getframe(1)
-        self.location = (caller.f_code.co_filename, caller.f_lineno)
+        self.location = location or (caller.f_code.co_filename, caller.f_lineno)
         for what, value in (("operator name", name), ("key_prefix", key_prefix)):
             if value is None and what == "key_prefix":
                 continue
@@ -103,9 +105,12 @@ class Parameter:
 class Function:
     """A registered function: the plain Python function, and what the host and the callers need of it."""
 
-    def __init__(self, operator: Operator, python: Callable, *, read_only: bool, name: str | None) -> None:
-        self.location = _location_of(python)
-        self.python = python
+    def __init__(
+        self, operator: Operator, python: Callable, *, read_only: bool, name: str | None, run: Callable | None = None
+    ) -> None:
+        """`run` is what runs instead of `python`, whose signature it has."""
+        self.location = _location_of(python, operator)
+        self.python = run or python
         self.operator_name = operator.name
         self.name = name if name is not None else getattr(python, "__name__", "")
         self.read_only = read_only
@@ -117,7 +122,8 @@ class Function:
         if inspect.isgeneratorfunction(python) or inspect.isasyncgenfunction(python):
             self._refuse("generators cannot be registered: return a list")
         self._declared = python
-        if inspect.iscoroutinefunction(python):
+        self.is_async = inspect.iscoroutinefunction(python)
+        if self.is_async and run is None:
             self.python = _awaited(python)
         self._signature = _signature(python)
         if not self._signature:
@@ -264,15 +270,19 @@ def _awaited(function: Callable) -> Callable:
     """A coroutine function as a plain one: it awaits calls only, which are over when they are awaited."""
 
     def run(ctx: Any, *values: Any) -> Any:
-        coroutine = function(ctx.awaitable(), *values)
-        try:
-            coroutine.send(None)
-        except StopIteration as returned:
-            return returned.value
-        coroutine.close()
-        raise RuntimeError(f"{function.__name__} awaits what no call settles: only ctx.call can be awaited")
+        return settle(function(ctx.awaitable(), *values), function)
 
     return run
+
+
+def settle(coroutine: Any, function: Callable) -> Any:
+    """The result of a coroutine function's coroutine."""
+    try:
+        coroutine.send(None)
+    except StopIteration as returned:
+        return returned.value
+    coroutine.close()
+    raise RuntimeError(f"{function.__name__} awaits what no call settles: only calls of functions can be awaited")
 
 
 def _signature(python: Callable) -> list[inspect.Parameter]:
@@ -293,9 +303,11 @@ def _annotations(python: Callable) -> dict[str, Any]:
     return annotationlib.get_annotations(python, format=annotationlib.Format.FORWARDREF)
 
 
-def _location_of(python: Callable) -> tuple[str, int] | None:
+def _location_of(python: Callable, operator: Operator) -> tuple[str, int] | None:
     code = getattr(python, "__code__", None)
-    return (code.co_filename, code.co_firstlineno) if code else None
+    if code is None:
+        return None
+    return operator.location if code.co_filename == "<string>" else (code.co_filename, code.co_firstlineno)
 
 
 def _count(number: int, noun: str) -> str:

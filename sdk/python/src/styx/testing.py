@@ -27,15 +27,20 @@ import types
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, cast
 
-from styx import determinism, errors, runtime
+from styx import determinism, errors, reference, runtime
 from styx.codec import from_json, to_json
 from styx.context import _target
+from styx.entities import Entity
 from styx.errors import Abort, CallFailed
+from styx.imports import Imports
 from styx.operator import Operator
 
 __all__ = ["Abort", "CallFailed", "Host", "LogLine"]
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 _START_US = 1_700_000_000_000_000
 
@@ -77,18 +82,19 @@ class _Transaction:
 
 
 class Host:
-    """Runs transactions on operators, given as modules or as `Operator` objects.
+    """Runs transactions on operators, given as modules, as `Operator` objects or as classes of entities.
 
     `calls` are the (operator, key, function) of the last transaction in the
     order in which they ran, and `logs` the log lines of all of them, also of
     those that aborted.
     """
 
-    def __init__(self, *sources: types.ModuleType | Operator, app: str = "test", seed: int = 0) -> None:
+    def __init__(self, *sources: types.ModuleType | Operator | type[Entity], app: str = "test", seed: int = 0) -> None:
         operators: dict[int, Operator] = {}
         for source in sources:
-            found = [source] if isinstance(source, Operator) else vars(source).values()
-            operators.update((id(value), value) for value in found if isinstance(value, Operator))
+            found = vars(source).values() if isinstance(source, types.ModuleType) else [source]
+            known = (getattr(value, "_styx_operator", value) if isinstance(value, type) else value for value in found)
+            operators.update((id(value), value) for value in known if isinstance(value, Operator))
         self.operators = [operator for operator in operators.values() if operator.functions]
         self.calls: list[tuple[str, str, str]] = []
         self.logs: list[LogLine] = []
@@ -101,27 +107,29 @@ class Host:
         self._tid = 0
         self._transaction: _Transaction | None = None
         self._stack: list[_Call] = []
-        self._invoke = runtime.make_invoke(self._functions, _Bridge(self), lambda code, text: CallFailed(text, code), keeps_cause=True)
+        self._bridge = _Bridge(self)
+        self._invoke = runtime.make_invoke(
+            self._functions, self._bridge, lambda code, text: CallFailed(text, code), keeps_cause=True
+        )
 
     # What a test does.
 
-    def call(self, operator: Operator | str, key: str, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def call(self, operator: Any, key: str, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Runs a transaction and returns its result as JSON has it.
 
         Raises `CallFailed` if it aborts; its cause is the exception that a function raised.
         """
         if self._transaction is not None:
             raise RuntimeError("a transaction is running: functions call each other with ctx.call")
-        known = {o.name: o for o in self.operators}
         if isinstance(operator, str):
-            operator = known.get(operator, operator)
+            operator = next((known for known in self.operators if known.name == operator), operator)
         _, name, function_name, values = _target(operator, function, args, kwargs)
         self._tid += 1
         transaction = self._transaction = _Transaction(self._tid, self.time_us)
         self.time_us += 1_000
         try:
             root = self._resolve(name, key, function_name, to_json(values), is_read_only=False)
-            with _patched_process(self, transaction):
+            with _patched_process(self, transaction), _referring(self._bridge):
                 result = self._run(root)
         finally:
             self._transaction = None
@@ -135,16 +143,25 @@ class Host:
                 self._committed[entity] = value
         return from_json(result)
 
-    def get(self, operator: Operator | str, key: str) -> Any:
+    def at(self, cls: type[_T], key: str) -> _T:
+        """An entity of a class: each call of a method is a transaction, and its result what the hint says."""
+        return cast(_T, _remote(self, cls, key))
+
+    def create(self, cls: Callable[_P, _T], key: str, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Creates an entity of a class, in a transaction, and returns it as `at` does."""
+        self.call(cls, key, "create", *args, **kwargs)
+        return self.at(cls, key)  # type: ignore[arg-type]
+
+    def get(self, operator: Operator | type[Entity] | str, key: str) -> Any:
         """The committed value of an entity; None if there is none."""
         data = self._committed.get((_name(operator), key))
         return None if data is None else from_json(data)
 
-    def put(self, operator: Operator | str, key: str, value: Any) -> None:
+    def put(self, operator: Operator | type[Entity] | str, key: str, value: Any) -> None:
         """Sets the committed value of an entity, for a fixture."""
         self._committed[_name(operator), key] = to_json(value)
 
-    def entries(self, operator: Operator | str) -> dict[str, Any]:
+    def entries(self, operator: Operator | type[Entity] | str) -> dict[str, Any]:
         """All committed values of an operator by key, in key order."""
         name = _name(operator)
         found = sorted((key.encode(), data) for (owner, key), data in self._committed.items() if owner == name)
@@ -188,6 +205,7 @@ class Host:
         transaction.calls.append((call.operator, call.key, call.function))
         call.draw = determinism.stream(determinism.stream(self._seed ^ transaction.tid << 20 ^ ordinal)())
         self._stack.append(call)
+        outer, reference.running.caller = reference.running.caller, None
         try:
             with _own_generators(call.draw):
                 result = self._invoke(f"{call.operator}.{call.function}", call.key, call.args)
@@ -196,6 +214,7 @@ class Host:
             self._reword(failure)
             raise transaction.doom from transaction.doom.__cause__
         finally:
+            reference.running.caller = outer
             self._stack.pop()
         if transaction.doom is not None:
             # A function that catches a failure cannot save the transaction.
@@ -318,7 +337,27 @@ class _Bridge:
         self._host._transaction.logs.append(LogLine(level, call.operator, call.key, message))
 
 
-def _name(operator: Operator | str) -> str:
+def _remote(host: Host, cls: Any, key: str) -> Any:
+    """A reference whose calls are transactions."""
+    methods = {name: _transaction(host, cls, name) for name in vars(cls._styx_reference) if not name.startswith("_")}
+    return type(cls.__name__, (cls._styx_reference,), {"__slots__": (), **methods})(key)
+
+
+def _transaction(host: Host, cls: Any, name: str) -> Callable:
+    function = getattr(cls, name).__styx__[cls._styx_operator.name]
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = host.call(cls, self.key, function.name, *args, **kwargs)
+        return result if function.read_result is None else function.read_result(result)
+
+    async def awaited(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return method(self, *args, **kwargs)
+
+    return awaited if function.is_async else method
+
+
+def _name(operator: Operator | type[Entity] | str) -> str:
+    operator = getattr(operator, "_styx_operator", operator)
     return operator if isinstance(operator, str) else operator.name
 
 
@@ -352,6 +391,16 @@ def _own_generators(draw: Callable[[], int]) -> Iterator[None]:
     finally:
         undo()
         _HIDDEN.setstate(hidden_state)
+
+
+@contextmanager
+def _referring(imports: Imports) -> Iterator[None]:
+    """Lets references call by these imports."""
+    outer, reference.running.imports = reference.running.imports, imports
+    try:
+        yield
+    finally:
+        reference.running.imports = outer
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from random import randint
 
-from styx import CallFailed, Context, Operator
+from styx import CallFailed, Context, Entity, Operator
 
 evil = Operator("evil", key_prefix="tenant")
 
@@ -176,3 +176,20 @@ def bump(ctx: Context) -> dict:
     value["n"] += 1
     ctx.state.put(value)
     return value
+
+
+class Shelf(Entity):
+    places: int
+    next: "Shelf | None" = None
+
+    def take(self, count: int) -> int:
+        if self.places < count:
+            raise ValueError(f"{self.key} is full")
+        self.places -= count
+        return self.places
+
+    async def take_along(self, other: "Shelf", count: int) -> "Shelf":
+        self.take(count)
+        other.take(count)
+        self.next = other
+        return self.next

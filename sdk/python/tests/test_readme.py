@@ -1,0 +1,42 @@
+"""The README's code: all of it runs."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import GUESTS
+
+TEXT = (Path(__file__).parents[1] / "README.md").read_text()
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def modules(tmp_path, monkeypatch):
+    """Blocks that say which file they are can be imported."""
+    for block in BLOCKS:
+        if named := re.match(r"# (\w+\.py)\n", block):
+            (tmp_path / named[1]).write_text(block)
+    for folder in (tmp_path, GUESTS / "travel"):
+        monkeypatch.syspath_prepend(str(folder))
+    importlib.invalidate_caches()
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.strip().splitlines()[-1].strip())
+def test_a_block_runs(block, modules, monkeypatch):
+    module = type(sys)("readme")
+    monkeypatch.setitem(sys.modules, "readme", module)
+    exec(compile(block, "README.md", "exec"), vars(module))
+    tests = [value for name, value in vars(module).items() if name.startswith("test_")]
+    assert bool(tests) == ("styx.testing" in block)
+    for test in tests:
+        test()
+
+
+def test_there_are_blocks():
+    assert len(BLOCKS) == 5
