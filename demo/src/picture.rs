@@ -56,10 +56,7 @@ mod tests {
         let legs = crate::journey::LEGS;
         assert_eq!(
             lines(&trace, &legs),
-            [
-                "    train.book(friday)   Rust        1.50 ms",
-                "    └─ bus.book(friday)  Python      0.70 ms  ✗ full",
-            ]
+            ["    train.book(friday)   Rust        1.50 ms", "    └─ bus.book(friday)  Python      0.70 ms  ✗ full",]
         );
     }
 }
