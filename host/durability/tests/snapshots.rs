@@ -283,7 +283,7 @@ fn what_was_written_is_restored_where_nothing_else_is() {
     let restored = restored.unwrap();
     assert_eq!((begin.epoch(), begin.position(), begin.single_generation()), (Epoch(2), LogPosition(5), Generation(1)));
     assert_eq!(hashes(&restored), cluster.hashes());
-    assert_eq!(restored.replies, [kept(78)]);
+    assert_eq!(restored.replies.into_kept(), [kept(78)]);
     assert_eq!(elsewhere.get(digest(COMPONENT)).unwrap(), COMPONENT);
 }
 
@@ -320,7 +320,7 @@ fn a_snapshot_that_is_damaged_is_passed_over() {
     std::fs::write(delta, b"nonsense").unwrap();
     let (begin, restored) = cluster.begin(&Shelf::default()).unwrap();
     assert_eq!((begin.epoch(), begin.position()), (Epoch(1), LogPosition(3)));
-    assert_eq!(restored.unwrap().replies.len(), 2);
+    assert_eq!(restored.unwrap().replies.into_kept().len(), 2);
     // A worker cannot choose: it reports.
     let store = begin.store.unwrap();
     let place = |sequence| SnapshotPlace {
