@@ -69,6 +69,22 @@ fn a_reply_waits_for_its_epoch_to_be_durable() {
 }
 
 #[test]
+fn a_long_call_of_whose_end_nobody_would_hear_ends_when_the_server_is_to_stop_and_no_other() {
+    let _transcript = scenario!("machine");
+    let mut driver = driver();
+    driver.postpone();
+    submit(&mut driver, request(1, 0, 0, &add(), false), 1);
+    submit(&mut driver, request(2, 0, 1, &add(), true), 2);
+    driver.tick();
+    driver.step(coordinator::Input::Durable(Epoch(2)));
+    assert_eq!((driver.long.len(), told(&driver)), (2, vec![]), "they run beside the epochs");
+    driver.step(worker::Input::Withdraw);
+    driver.tick();
+    driver.step(coordinator::Input::Durable(Epoch(3)));
+    assert_eq!(told(&driver), [(1, Err(Code::Interrupted))], "the other one may be asked for under its key");
+}
+
+#[test]
 fn a_retry_gets_the_first_answer_and_changes_nothing() {
     let _transcript = scenario!("machine");
     let mut driver = driver();

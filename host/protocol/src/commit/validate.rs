@@ -179,3 +179,19 @@ pub fn dependencies(ranked: &[Ranked<'_>]) -> Vec<Bits> {
     debug_assert!(bits.first().is_none_or(|lowest| lowest.is_empty()), "the lowest TID depends on nobody");
     bits
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_wrote_nothing_depends_on_nothing_that_it_would_have_written() {
+        let bits = |waw, raw, war| Bits { waw, raw, war, holder: None };
+        let fits = |bits: Bits| [Kind::Wrote, Kind::Aborted, Kind::ReadOnly].map(|kind| bits.fit(kind));
+        assert_eq!(fits(bits(false, false, false)), [true, true, true]);
+        assert_eq!(fits(bits(false, true, false)), [true, true, false]);
+        assert_eq!(fits(bits(true, false, false)), [true, false, false]);
+        assert_eq!(fits(bits(false, false, true)), [true, false, false]);
+        assert_eq!(fits(bits(true, true, true)), [true, false, false]);
+    }
+}

@@ -14,8 +14,9 @@ use styx_protocol::machine::{Action, Config, Input, Machine, coordinator, worker
 use styx_protocol::modes::Modes;
 use styx_protocol::record::{EpochRecord, Record};
 use styx_protocol::replies::{Reply, Retention};
-use styx_protocol::task::Started;
+use styx_protocol::task::{LongTask, Started};
 use styx_protocol::transaction::Request;
+use styx_sim::random::Random;
 use styx_sim::toy::{self, Toy, keys};
 use taken::Taken;
 
@@ -65,6 +66,8 @@ pub struct Driver {
     pub order: Vec<Tid>,
     pub epochs: Vec<(Epoch, usize, usize)>,
     pub taken: Taken,
+    /// Long transactions that were started, and run for ever.
+    pub long: Vec<LongTask>,
     now: u64,
 }
 
@@ -80,6 +83,7 @@ impl Driver {
             order: vec![],
             epochs: vec![],
             taken: Taken::default(),
+            long: vec![],
             now: 0,
         }
     }
@@ -90,6 +94,11 @@ impl Driver {
         driver.step(coordinator::Input::Control { control: Control::Deploy(toy::deployment(1)), waiter: u64::MAX });
         driver.tick();
         driver
+    }
+
+    /// From now on no transaction comes to its end inside an epoch.
+    pub fn postpone(&mut self) {
+        self.executor = Toy::postponing(1000, Random::new(1));
     }
 
     pub fn tick(&mut self) {
@@ -172,6 +181,7 @@ impl Driver {
                             summary.counts.rescheduled as usize,
                         ));
                     }
+                    Action::Worker(worker::Action::StartLong(task)) => self.long.push(task),
                     Action::Worker(worker::Action::Logs { .. }) => {}
                     Action::Coordinator(coordinator::Action::Snapshot(frame)) => self.taken.frame(*frame),
                     Action::Worker(worker::Action::WorkerSnapshot(part)) => self.taken.part(*part),
