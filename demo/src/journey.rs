@@ -59,9 +59,9 @@ pub(super) async fn show(cluster: &Cluster, styx: &Path, guests: &Path) -> anyho
     let Some(last) = legs.last().copied() else { return Ok((legs, Vec::new())) };
     deploy(cluster, &legs, directory.path()).await?;
     let client = cluster.client();
+    let seats = |at| if at + 1 == legs.len() { FREE_AT_THE_END } else { FREE };
     for (at, leg) in legs.iter().enumerate() {
-        let free = if at + 1 == legs.len() { FREE_AT_THE_END } else { FREE };
-        client.call(APP, leg.operator, DAY, "create", json!([free, price(at)])).await?;
+        client.call(APP, leg.operator, DAY, "create", json!([seats(at), price(at)])).await?;
     }
 
     let booked = book(client, &legs).await?;
@@ -70,10 +70,7 @@ pub(super) async fn show(cluster: &Cluster, styx: &Path, guests: &Path) -> anyho
     println!("{}", picture::lines(&booked.trace, &legs).join("\n"));
     let after = free(client, &legs).await?;
     let expected: u64 = (0..legs.len()).map(|at| SEATS * price(at)).sum();
-    let taken = after
-        .iter()
-        .enumerate()
-        .all(|(at, left)| left + SEATS == if at + 1 == legs.len() { FREE_AT_THE_END } else { FREE });
+    let taken = after.iter().enumerate().all(|(at, left)| left + SEATS == seats(at));
 
     let refused = book(client, &legs).await?;
     println!("\n  {SEATS} more, and the {} has no room: {}", last.operator, refused.result);

@@ -73,7 +73,7 @@ pub struct Full {
 impl Full {
     /// Who gets no more, after `before`, where these are all workers and an app may have so many bytes: otherwise half of
     /// what all of them may hold.
-    pub fn of<'a>(before: &Full, workers: impl Iterator<Item = &'a Holdings>, app_most: Option<u64>) -> Self {
+    fn of<'a>(before: &Full, workers: impl Iterator<Item = &'a Holdings>, app_most: Option<u64>) -> Self {
         let (mut all, mut together) = (false, 0u64);
         let mut of_apps: BTreeMap<&str, u64> = BTreeMap::new();
         for holdings in workers {
@@ -159,11 +159,12 @@ impl Looks {
 mod tests {
     use std::sync::Arc;
 
-    use styx_protocol::catalog::{Component, Control, Deployment, Digest, Limits, OperatorSpec};
+    use styx_protocol::catalog::{Control, Deployment, Digest};
     use styx_protocol::entity::{Entity, Layout};
-    use styx_protocol::ids::{OperatorId, Timestamp};
+    use styx_protocol::ids::OperatorId;
 
     use super::*;
+    use crate::testing::shop;
 
     fn holdings(bytes: u64, most: u64, apps: &[(&str, u64)]) -> Holdings {
         Holdings { bytes, most, apps: apps.iter().map(|(app, bytes)| ((*app).to_owned(), *bytes)).collect() }
@@ -229,22 +230,7 @@ mod tests {
         let mut state = State::new(layout);
         let mut catalog = Arc::<Catalog>::default();
         for app in 0..APPS + 2 {
-            let operator = OperatorSpec {
-                name: "o".into(),
-                component: 0,
-                key_prefix: None,
-                isolation: Default::default(),
-                doc: String::new(),
-                functions: Vec::new(),
-            };
-            let deployment = Deployment {
-                id: format!("dp_{app}"),
-                app: format!("app{app}"),
-                created: Timestamp(0),
-                components: vec![Component { name: "c".into(), digest: Digest([7; 32]), size: 1, sdk: String::new() }],
-                operators: vec![operator],
-                limits: Limits::default(),
-            };
+            let deployment = Deployment { id: format!("dp_{app}"), app: format!("app{app}"), ..shop(Digest([7; 32])) };
             Arc::make_mut(&mut catalog).apply(&Control::Deploy(deployment));
         }
         let operator_of = |app: usize| {

@@ -23,10 +23,11 @@ use styx_protocol::state::State;
 pub use io::{SingleEffect, SingleEvent};
 
 use self::pace::Pace;
+use crate::COORDINATOR;
 use crate::admin_query::QueryView;
 use crate::client::{Answer, ClientMessage};
 use crate::diagnostic::Diagnostic;
-use crate::fullness::{Full, Holdings, Looks};
+use crate::fullness::{Fullness, Holdings, Looks};
 use crate::log_time::LogTime;
 use crate::snapshots::{NoSnapshot, SnapshotConfig, SnapshotEffect, SnapshotScheduler};
 use crate::time::{Instant, Now, earliest};
@@ -77,8 +78,7 @@ pub struct SingleDriver<W, R, S> {
     state_max: u64,
     app_state_max: Option<u64>,
     looks: Looks,
-    /// Who gets no more state.
-    full: Full,
+    fullness: Fullness,
     /// The version of the catalog that was prepared last.
     prepared: u64,
     /// The last epoch was cut then.
@@ -111,7 +111,7 @@ impl<W, R, S> SingleDriver<W, R, S> {
             state_max,
             app_state_max,
             looks: Looks::default(),
-            full: Full::default(),
+            fullness: Fullness::default(),
             prepared: 0,
             cut_at: Instant(0),
             cut_due: None,
@@ -299,10 +299,9 @@ impl<W, R, S> SingleDriver<W, R, S> {
             return;
         }
         let holdings = Holdings::of(state, self.machine.catalog(), self.state_max);
-        let full = Full::of(&self.full, [&holdings].into_iter(), self.app_state_max);
-        if full != self.full {
-            self.full = full.clone();
-            effects.push(SingleEffect::Full(full));
+        self.fullness.told(COORDINATOR, holdings, |_| true);
+        if let Some(full) = self.fullness.review(self.app_state_max) {
+            effects.push(SingleEffect::Full(full.clone()));
         }
     }
 

@@ -115,7 +115,13 @@ impl From<NoSnapshot> for ApiError {
 
 impl From<Failure> for ApiError {
     fn from(failure: Failure) -> Self {
-        let mut status = StatusCode::SERVICE_UNAVAILABLE;
+        let status = match failure {
+            // To send it again is of no use before somebody has looked.
+            Failure::StateFull | Failure::AppStateFull => StatusCode::INSUFFICIENT_STORAGE,
+            Failure::Unavailable | Failure::OutcomeUnknown | Failure::DiskFull | Failure::LogStalled => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+        };
         let (code, message, hint) = match failure {
             Failure::Unavailable => (
                 "UNAVAILABLE",
@@ -132,23 +138,16 @@ impl From<Failure> for ApiError {
                 "the disk of the log is nearly full: nothing that may write is taken, and nothing was done",
                 "free some space, or lower --disk-reserve; reads go on, and writes do by themselves once there is room",
             ),
-            // Not 503: to send it again is of no use before somebody has looked.
-            Failure::StateFull => {
-                status = StatusCode::INSUFFICIENT_STORAGE;
-                (
-                    "STATE_FULL",
-                    "a worker has as much state as it may: nothing that may write is taken, and nothing was done",
-                    "delete apps that are not needed, add workers, or raise --state-memory; reads go on",
-                )
-            }
-            Failure::AppStateFull => {
-                status = StatusCode::INSUFFICIENT_STORAGE;
-                (
-                    "APP_STATE_FULL",
-                    "the app has as much state as it may: nothing of it that may write is taken, and nothing was done",
-                    "`styx apps usage` shows what it has; its operator can raise --app-state; reads go on",
-                )
-            }
+            Failure::StateFull => (
+                "STATE_FULL",
+                "a worker has as much state as it may: nothing that may write is taken, and nothing was done",
+                "delete apps that are not needed, add workers, or raise --state-memory; reads go on",
+            ),
+            Failure::AppStateFull => (
+                "APP_STATE_FULL",
+                "the app has as much state as it may: nothing of it that may write is taken, and nothing was done",
+                "`styx apps usage` shows what it has; its operator can raise --app-state; reads go on",
+            ),
             Failure::LogStalled => (
                 "LOG_STALLED",
                 "the Kafka brokers that keep the log do not answer: nothing is taken meanwhile, and nothing was done",
