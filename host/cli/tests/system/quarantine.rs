@@ -299,7 +299,8 @@ async fn a_cluster_sets_aside_what_ends_one_worker_after_the_other() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     };
     is_quarantined(&told_at_last, "planted for panic:poison");
-    assert_eq!(lives, 3);
+    // The other worker may take the call over, and end, before the third has come back to say what ended it.
+    assert!((3..=4).contains(&lives), "{lives} workers have ended");
     is_whole(&cluster).await;
     let all = quarantined(&cluster).await;
     let [one] = &all[..] else { panic!("{all:?}") };

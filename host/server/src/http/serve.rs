@@ -2,7 +2,7 @@
 //! lets what is under way come to its end.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,7 +19,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
@@ -108,6 +109,19 @@ pub async fn serve(
     let router = router.layer(from_fn_with_state(shutdown.clone(), last));
     let tls = tls.map(|tls| tls.accept(&shutdown));
     let slots = Arc::new(Semaphore::new(limits.open_max));
+    let take = |stream: TcpStream, from: SocketAddr, slot: OwnedSemaphorePermit| {
+        let Some(counted) = limits.addresses.admit(from.ip()) else {
+            tracing::debug!(%from, "too many connections from there");
+            return;
+        };
+        let (limits, held, peer) = (limits.clone(), (slot, counted), Peer(from.ip()));
+        let (tls, router, shutdown) = (tls.clone(), router.clone(), shutdown.clone());
+        let open = shutdown.count();
+        tokio::spawn(async move {
+            take(stream, held, peer, router, &shutdown, &limits, tls).await;
+            drop(open);
+        });
+    };
     loop {
         let accept = async {
             let slot = slots.clone().acquire_owned().await.expect("the semaphore is never closed");
@@ -117,50 +131,55 @@ pub async fn serve(
             accepted = accept => accepted,
             () = shutdown.wait() => break,
         };
-        let (stream, peer, counted) = match accepted {
-            Ok((stream, from)) => match limits.addresses.admit(from.ip()) {
-                Some(counted) => (stream, Peer(from.ip()), counted),
-                None => {
-                    tracing::debug!(%from, "too many connections from there");
-                    continue;
-                }
-            },
+        match accepted {
+            Ok((stream, from)) => take(stream, from, slot),
             Err(error) => {
                 // Out of file descriptors, or a client that is gone already: go on, but not hot.
                 tracing::warn!(%error, "a connection could not be accepted");
                 tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
             }
-        };
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "TCP_NODELAY refused");
         }
-        if let Err(error) = set_user_timeout(&stream, limits.unread) {
-            tracing::debug!(%error, "TCP_USER_TIMEOUT refused");
-        }
-        #[cfg(debug_assertions)]
-        super::leak::connection(&stream);
-        let limits = limits.clone();
-        let (open, tls, router, shutdown) = (shutdown.count(), tls.clone(), router.clone(), shutdown.clone());
-        tokio::spawn(async move {
-            let counted = (slot, counted);
-            match tls {
-                None => converse(Lingering::new(stream, counted), peer, router, &shutdown, &limits).await,
-                Some(tls) => match tokio::time::timeout(limits.head, tls.accept(stream)).await {
-                    Ok(Ok(stream)) => {
-                        converse(Lingering::new(stream, counted), peer, router, &shutdown, &limits).await;
-                    }
-                    Ok(Err(error)) => tracing::debug!(%error, "a connection is no TLS that is taken here"),
-                    Err(_) => tracing::debug!("a client did not shake hands in time"),
-                },
-            }
-            drop(open);
-        });
     }
-    drop(listener);
+    // To their clients those that wait are connected, and closing the listener would reset them with what was sent.
+    if let Ok(listener) = listener.into_std() {
+        while let (Ok(slot), Ok((stream, from))) = (slots.clone().try_acquire_owned(), listener.accept()) {
+            let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
+            if let Ok(stream) = stream {
+                take(stream, from, slot);
+            }
+        }
+    }
     shutdown.open.close();
     if tokio::time::timeout(limits.linger + limits.drain, shutdown.open.wait()).await.is_err() {
         tracing::warn!("some clients did not finish in time and are cut off");
+    }
+}
+
+/// Has one client's connection, from its first byte to its last.
+async fn take(
+    stream: TcpStream,
+    held: impl Send + Unpin + 'static,
+    peer: Peer,
+    router: Router,
+    shutdown: &Shutdown,
+    limits: &ConnectionLimits,
+    tls: Option<TlsAcceptor>,
+) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "TCP_NODELAY refused");
+    }
+    if let Err(error) = set_user_timeout(&stream, limits.unread) {
+        tracing::debug!(%error, "TCP_USER_TIMEOUT refused");
+    }
+    #[cfg(debug_assertions)]
+    super::leak::connection(&stream);
+    let Some(tls) = tls else {
+        return converse(Lingering::new(stream, held), peer, router, shutdown, limits).await;
+    };
+    match tokio::time::timeout(limits.head, tls.accept(stream)).await {
+        Ok(Ok(stream)) => converse(Lingering::new(stream, held), peer, router, shutdown, limits).await,
+        Ok(Err(error)) => tracing::debug!(%error, "a connection is no TLS that is taken here"),
+        Err(_) => tracing::debug!("a client did not shake hands in time"),
     }
 }
 

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use styx_server::http::HttpOptions;
+use axum::Router;
+use axum::routing::get;
+use styx_server::http::{ConnectionLimits, HttpOptions, Shutdown, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use crate::server::Server;
@@ -124,4 +126,26 @@ async fn who_pings_and_does_not_read_is_not_read_either() {
     while read < sent / 2 {
         read += timeout(Duration::from_secs(20), stream.read(&mut buffer)).await.unwrap().unwrap();
     }
+}
+
+/// They were told that they are connected, and may have sent a request, before anybody here has looked.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_to_be_accepted_when_a_shutdown_begins_is_answered() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, shutdown) = (listener.local_addr().unwrap(), Shutdown::default());
+    let mut clients = Vec::new();
+    for _ in 0..20 {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+        clients.push(stream);
+    }
+    shutdown.begin();
+    let router = Router::new().route("/", get(async || "yes"));
+    serve(listener, router, shutdown, ConnectionLimits::default(), None).await;
+    for mut client in clients {
+        let mut answer = String::new();
+        timeout(Duration::from_secs(10), client.read_to_string(&mut answer)).await.unwrap().unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("connection: close"), "{answer}");
+    }
+    assert!(TcpStream::connect(address).await.is_err());
 }
