@@ -9,6 +9,10 @@ use styx_protocol::ids::NodeId;
 
 use crate::time::Instant;
 
+/// A worker that is silent about a component for so long is told again: what it was told, or has said, may not have been
+/// kept for it.
+const AGAIN: Duration = Duration::from_secs(5);
+
 /// All deployments that somebody waits for, in the order in which they came.
 #[derive(Debug)]
 pub(super) struct Deployments<W> {
@@ -24,6 +28,8 @@ struct Preparing<W> {
     since: Instant,
     /// What is not compiled yet, and where; `None` until the workers of this generation were told.
     missing: Option<BTreeSet<(NodeId, Digest)>>,
+    /// When they were told last.
+    told: Instant,
 }
 
 /// A deployment that is durable or refused, before its waiter knows.
@@ -50,7 +56,7 @@ impl<W> Deployments<W> {
 
     /// Another one has come.
     pub(super) fn add(&mut self, control: Control, waiter: W, now: Instant) {
-        self.preparing.push_back(Preparing { control, waiter, since: now, missing: None });
+        self.preparing.push_back(Preparing { control, waiter, since: now, missing: None, told: now });
     }
 
     /// A generation begins: what its workers have compiled is not known.
@@ -59,7 +65,7 @@ impl<W> Deployments<W> {
     }
 
     /// What workers must be told to compile that they were not told yet.
-    pub(super) fn prepare(&mut self, workers: &[NodeId]) -> Vec<(NodeId, Digest)> {
+    pub(super) fn prepare(&mut self, workers: &[NodeId], now: Instant) -> Vec<(NodeId, Digest)> {
         let mut orders = Vec::new();
         for preparing in self.preparing.iter_mut().filter(|preparing| preparing.missing.is_none()) {
             let mut missing = BTreeSet::new();
@@ -69,9 +75,19 @@ impl<W> Deployments<W> {
                 }
             }
             orders.extend(missing.iter().copied());
-            preparing.missing = Some(missing);
+            (preparing.missing, preparing.told) = (Some(missing), now);
         }
         orders
+    }
+
+    /// What workers were told to compile and have said nothing of for long.
+    pub(super) fn overdue(&mut self, now: Instant) -> BTreeSet<(NodeId, Digest)> {
+        let mut overdue = BTreeSet::new();
+        for preparing in self.preparing.iter_mut().filter(|preparing| now.since(preparing.told) > AGAIN) {
+            preparing.told = now;
+            overdue.extend(preparing.missing.iter().flatten());
+        }
+        overdue
     }
 
     /// What a worker was told to compile, and has not.
@@ -145,11 +161,21 @@ mod tests {
         let mut deployments = Deployments::default();
         deployments.add(Control::Deploy(deployment), (), Instant(0));
         let [one, other] = [1, 2].map(NodeId);
-        assert_eq!(deployments.prepare(&[one]), [(one, digest)]);
-        assert_eq!(deployments.prepare(&[one, other]), [], "each generation is told once");
+        assert_eq!(deployments.prepare(&[one], Instant(0)), [(one, digest)]);
+        assert_eq!(deployments.prepare(&[one, other], Instant(7)), [], "each generation is told once");
         deployments.restart();
         assert_eq!(deployments.missing(one), [], "it is not known what it has");
-        assert_eq!(deployments.prepare(&[one, other]), [(one, digest), (other, digest)]);
+        assert_eq!(deployments.prepare(&[one, other], Instant(7)), [(one, digest), (other, digest)]);
+
+        let at = |past: u64| Instant(7).after(AGAIN).after(Duration::from_micros(past));
+        assert_eq!(deployments.overdue(at(0)), BTreeSet::new());
+        assert!(deployments.prepared(one, digest, Ok(())).is_empty());
+        assert_eq!(
+            deployments.overdue(at(1)),
+            BTreeSet::from([(other, digest)]),
+            "who is silent for long is told again"
+        );
+        assert_eq!(deployments.overdue(at(2)), BTreeSet::new(), "and not at once");
     }
 
     fn removal(app: &str) -> Control {
@@ -163,7 +189,7 @@ mod tests {
             deployments.add(removal(app), at, Instant(0));
         }
         assert!(deployments.next_ready().is_none(), "the generation does not know of them");
-        assert_eq!((deployments.prepare(&[NodeId(1)]), deployments.len()), (vec![], 2));
+        assert_eq!((deployments.prepare(&[NodeId(1)], Instant(0)), deployments.len()), (vec![], 2));
         assert_eq!(deployments.next_ready(), Some((removal("a"), 0)));
         assert_eq!(deployments.next_ready(), Some((removal("b"), 1)));
         assert!(deployments.next_ready().is_none() && deployments.len() == 0);

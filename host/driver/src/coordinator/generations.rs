@@ -117,7 +117,7 @@ impl<W, R> CoordinatorDriver<W, R> {
     /// The generation is to end, without haste: no gateway shall send it anything more.
     pub(super) fn drain(&mut self, generation: Generation, step: &mut Step<'_, W, R>) {
         let Some(leader) = self.leads(generation) else { return };
-        let input = leader.drain();
+        let Some(input) = leader.drain() else { return };
         step.log(Diagnostic::info("the generation drains").generation(generation));
         self.machine(input, step);
         self.show_all(step);

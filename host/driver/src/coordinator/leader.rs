@@ -384,10 +384,13 @@ impl<W> LeaderState<W> {
         earliest(fills, self.snapshots.as_ref().and_then(SnapshotScheduler::due))
     }
 
-    /// Brings what is under way to its end.
-    pub(super) fn drain(&mut self) -> Input<W> {
+    /// Brings what is under way to its end. Nothing to do if somebody else has wanted that before.
+    pub(super) fn drain(&mut self) -> Option<Input<W>> {
+        if self.drain.is_some() {
+            return None;
+        }
         self.drain = Some(Drain::Busy);
-        Input::Drain
+        Some(Input::Drain)
     }
 
     /// How far the drain has come.

@@ -296,6 +296,9 @@ impl<W, R> CoordinatorDriver<W, R> {
         for gateway in self.gateways.expire(self.config.timing.gateway_gone, now) {
             step.push(Effect::Forget(gateway));
         }
+        for (worker, digest) in self.deployments.overdue(now) {
+            step.control(worker, Envelope::PrepareComponent(digest));
+        }
         for (waiter, abort) in self.deployments.expire(self.config.timing.prepare_max, now) {
             step.controlled(Some(waiter), Err(abort));
         }
@@ -343,7 +346,7 @@ impl<W, R> CoordinatorDriver<W, R> {
 
     fn prepare(&mut self, step: &mut Step<'_, W, R>) {
         let Some(leader) = &self.leader else { return };
-        for (node, digest) in self.deployments.prepare(&leader.nodes()) {
+        for (node, digest) in self.deployments.prepare(&leader.nodes(), step.time()) {
             step.control(node, Envelope::PrepareComponent(digest));
         }
         self.sequence(step);

@@ -214,6 +214,15 @@ impl Environment {
         ensure(live, "recovery", || format!("a function runs while generation {generation} recovers"))
     }
 
+    /// A worker begins a run of a long transaction. Those of a generation that was replaced do not know what has ended
+    /// since, and run what nobody waits for.
+    ///
+    /// # Errors
+    /// As of [`Checker::long_begins`](crate::check::checker::Checker::long_begins).
+    pub fn long_begins(&mut self, generation: Generation, tid: Tid) -> Checked {
+        if self.newest().is_some_and(|newest| newest > generation) { Ok(()) } else { self.checker.long_begins(tid) }
+    }
+
     /// A worker executes read-only requests in the round under way.
     pub fn queries(&mut self, generation: Generation, queries: &[Transaction]) {
         if let Some(view) = self.generations.get_mut(&generation) {

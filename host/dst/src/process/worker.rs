@@ -201,7 +201,7 @@ impl Worker {
                 if task.transaction.query {
                     around.environment.expect_long_query(generation, &task.transaction);
                 } else {
-                    around.environment.checker.long_begins(task.transaction.tid)?;
+                    around.environment.long_begins(generation, task.transaction.tid)?;
                 }
                 around.environment.figures.long += 1;
                 long::start(Some(generation), task, around);

@@ -136,6 +136,27 @@ fn a_worker_that_leaves_gives_its_partitions_away_first() {
 }
 
 #[test]
+fn a_coordinator_that_is_stopped_while_its_workers_leave_drains_once() {
+    let mut rig = Rig::live(true);
+    rig.deploy("shop", "admin");
+    rig.leaving = rig.nodes.clone();
+    rig.beats(1);
+    rig.advance();
+    rig.step(Event::Stop);
+    (0..rig.members.len()).for_each(|member| rig.part(member as u16, 1));
+    let generation = rig.generation;
+    let put = Ok(ManifestPut { sequence: 1, bytes: 2, written_bytes: 2 });
+    rig.step(Event::ManifestPut { generation, result: put });
+    rig.beats(1);
+    let said = |what: &str| {
+        let says =
+            |effect: &&Effect<_, _>| matches!(effect, Effect::Diagnostic(line) if line.message.starts_with(what));
+        rig.effects.iter().filter(says).count()
+    };
+    assert_eq!((said("the generation drains"), said("a snapshot of epoch 1 was taken")), (1, 1));
+}
+
+#[test]
 fn who_leaves_is_not_waited_for_for_ever_and_where_all_leave_nobody_gives_anything() {
     let mut rig = Rig::live(false);
     let generation = rig.generation;
