@@ -43,11 +43,19 @@ type description struct {
 	operators text
 }
 
+// outcomeOf is the outcome of an invocation.
+type outcomeOf struct {
+	_            structs.HostLayout
+	read, change uint32
+	value        text
+	words        [5]uint32
+}
+
 // What was returned must stay until the host has read it.
 var (
 	replied      []byte
 	failureKept  *Failure
-	outcome      result
+	outcome      outcomeOf
 	described_   description
 	describedAll []any
 )
@@ -98,14 +106,23 @@ func exportDescribe() uint32 {
 }
 
 //go:wasmexport styx_invoke
-func exportInvoke(nameAt, nameLength, keyAt, keyLength, argumentsAt, argumentsLength uint32) uint32 {
+func exportInvoke(at, length, nameEnd, keyEnd, argumentsEnd, told uint32, tid, time uint64) uint32 {
 	marks, largeFirst = 0, len(large)
-	name, arguments := view(nameAt, nameLength), view(argumentsAt, argumentsLength)
+	all := view(at, length)
+	name, arguments := all[:nameEnd], all[keyEnd:argumentsEnd]
+	now.key = string(all[nameEnd:keyEnd])
+	now.told, now.value, now.tid, now.time = told, all[argumentsEnd:], tid, time
+	now.read, now.change = 0, unchanged
+	if cap(now.changed) > bufferMax {
+		now.changed = nil
+	}
 	if cap(replied) > bufferMax {
 		replied = nil
 	}
-	reply, failure := invoke(unsafe.String(unsafe.SliceData(name), len(name)), string(view(keyAt, keyLength)), arguments, replied[:0])
+	reply, failure := invoke(unsafe.String(unsafe.SliceData(name), len(name)), now.key, arguments, replied[:0])
 	replied = reply
+	outcome.read, outcome.change = now.read, now.change
+	outcome.value = text{at: uint32(uintptr(unsafe.Pointer(unsafe.SliceData(now.changed)))), length: uint32(len(now.changed))}
 	if failure == nil {
 		outcome.words[0] = 0
 		outcome.words[1] = uint32(uintptr(unsafe.Pointer(unsafe.SliceData(reply))))

@@ -13,66 +13,56 @@ import (
 // The imports of the world `function`, as the canonical ABI has them: strings and lists go out as a place and a length;
 // what comes in lies in the region, or in memory from allocate, until it is released.
 
-//go:wasmimport styx:guest/state@0.1.0 get
+//go:wasmimport styx:guest/state@0.2.0 get
 //go:noescape
 func importGet(key string, result unsafe.Pointer)
 
-//go:wasmimport styx:guest/state@0.1.0 put
+//go:wasmimport styx:guest/state@0.2.0 put
 //go:noescape
 func importPut(key string, value unsafe.Pointer, length uint32)
 
-//go:wasmimport styx:guest/state@0.1.0 delete
+//go:wasmimport styx:guest/state@0.2.0 delete
 func importDelete(key string)
 
-//go:wasmimport styx:guest/state@0.1.0 get-own
+//go:wasmimport styx:guest/state@0.2.0 get-own
 //go:noescape
 func importGetOwn(result unsafe.Pointer)
 
-//go:wasmimport styx:guest/state@0.1.0 put-own
+//go:wasmimport styx:guest/state@0.2.0 put-own
 //go:noescape
 func importPutOwn(value unsafe.Pointer, length uint32)
 
-//go:wasmimport styx:guest/state@0.1.0 delete-own
+//go:wasmimport styx:guest/state@0.2.0 delete-own
 func importDeleteOwn()
 
-//go:wasmimport styx:guest/state@0.1.0 scan
+//go:wasmimport styx:guest/state@0.2.0 scan
 //go:noescape
 func importScan(prefix string, lowerCase uint32, lower string, upperCase uint32, upper string, limit, reverse uint32, result unsafe.Pointer)
 
-//go:wasmimport styx:guest/calls@0.1.0 call
+//go:wasmimport styx:guest/calls@0.2.0 call
 //go:noescape
-func importCall(operator, key, function string, arguments unsafe.Pointer, length uint32, result unsafe.Pointer)
+func importCall(read, change uint32, value unsafe.Pointer, valueLength uint32, operator, key, function string, arguments unsafe.Pointer, length uint32, result unsafe.Pointer)
 
-//go:wasmimport styx:guest/calls@0.1.0 call-async
+//go:wasmimport styx:guest/calls@0.2.0 call-async
 //go:noescape
 func importCallAsync(operator, key, function string, arguments unsafe.Pointer, length uint32)
 
-//go:wasmimport styx:guest/context@0.1.0 app
+//go:wasmimport styx:guest/context@0.2.0 app
 //go:noescape
 func importApp(result unsafe.Pointer)
 
-//go:wasmimport styx:guest/context@0.1.0 operator
+//go:wasmimport styx:guest/context@0.2.0 operator
 //go:noescape
 func importOperator(result unsafe.Pointer)
 
-//go:wasmimport styx:guest/context@0.1.0 key
-//go:noescape
-func importKey(result unsafe.Pointer)
-
-//go:wasmimport styx:guest/context@0.1.0 request-id
+//go:wasmimport styx:guest/context@0.2.0 request-id
 //go:noescape
 func importRequestID(result unsafe.Pointer)
 
-//go:wasmimport styx:guest/context@0.1.0 tid
-func hostTID() uint64
-
-//go:wasmimport styx:guest/context@0.1.0 time
-func hostTime() uint64
-
-//go:wasmimport styx:guest/context@0.1.0 random
+//go:wasmimport styx:guest/context@0.2.0 random
 func hostRandom() uint64
 
-//go:wasmimport styx:guest/logging@0.1.0 log
+//go:wasmimport styx:guest/logging@0.2.0 log
 func importLog(level uint32, message string)
 
 // What `styx build` merges into the module.
@@ -86,6 +76,30 @@ func importMark() uint32
 
 //go:wasmimport styx release
 func importRelease(mark uint32)
+
+// What an invocation knows of its own entity, and what it did to that.
+const (
+	untold uint32 = iota
+	told
+	absent
+)
+
+const (
+	unchanged uint32 = iota
+	put
+	deleted
+)
+
+// now is the invocation that runs.
+var now struct {
+	key       string
+	told      uint32
+	value     []byte
+	tid, time uint64
+	// What the host was not told yet.
+	read, change uint32
+	changed      []byte
+}
 
 // result is where an import writes its result.
 type result struct {
@@ -172,8 +186,10 @@ func taken(import_ func(unsafe.Pointer)) string {
 
 func hostApp() string       { return taken(importApp) }
 func hostOperator() string  { return taken(importOperator) }
-func hostKey() string       { return taken(importKey) }
+func hostKey() string       { return now.key }
 func hostRequestID() string { return taken(importRequestID) }
+func hostTID() uint64       { return now.tid }
+func hostTime() uint64      { return now.time }
 
 func hostLog(level Level, message string) { importLog(uint32(level), message) }
 
@@ -185,25 +201,62 @@ func option() ([]byte, bool) {
 }
 
 func hostGet(key string) ([]byte, bool) {
+	if key == now.key {
+		return hostGetOwn()
+	}
 	importGet(key, unsafe.Pointer(&got))
 	return option()
 }
 
 func hostGetOwn() ([]byte, bool) {
+	if now.change != unchanged {
+		return now.changed, now.change == put
+	}
+	if now.told != untold {
+		now.read = 1
+		return now.value, now.told == told
+	}
 	importGetOwn(unsafe.Pointer(&got))
 	return option()
 }
 
 func hostPut(key string, value []byte) {
+	if key == now.key {
+		hostPutOwn(value)
+		return
+	}
 	importPut(key, unsafe.Pointer(unsafe.SliceData(value)), uint32(len(value)))
 }
 
 func hostPutOwn(value []byte) {
-	importPutOwn(unsafe.Pointer(unsafe.SliceData(value)), uint32(len(value)))
+	now.change, now.changed = put, append(now.changed[:0], value...)
 }
 
-func hostDelete(key string) { importDelete(key) }
-func hostDeleteOwn()        { importDeleteOwn() }
+func hostDelete(key string) {
+	if key == now.key {
+		hostDeleteOwn()
+		return
+	}
+	importDelete(key)
+}
+
+func hostDeleteOwn() { now.change, now.changed = deleted, now.changed[:0] }
+
+// tellChange tells the host of a change that it would not see otherwise.
+func tellChange() {
+	if now.change == unchanged {
+		return
+	}
+	if now.read != 0 {
+		importGetOwn(unsafe.Pointer(&got))
+	}
+	if now.change == put {
+		importPutOwn(unsafe.Pointer(unsafe.SliceData(now.changed)), uint32(len(now.changed)))
+	} else {
+		importDeleteOwn()
+	}
+	now.read, now.change, now.told = 0, unchanged, untold
+}
 
 // bound is one end of a range: unbounded, included, excluded. Of two, the narrower one counts.
 func bound(included, excluded string, lower bool) (uint32, string) {
@@ -223,6 +276,7 @@ func hostScan(within *Range) []host.Entry {
 	if within.Reverse {
 		reverse = 1
 	}
+	tellChange()
 	importScan(within.Prefix, lowerCase, lower, upperCase, upper, within.Limit, reverse, unsafe.Pointer(&got))
 	if got.words[1] == 0 {
 		return nil
@@ -237,7 +291,10 @@ func hostScan(within *Range) []host.Entry {
 
 func hostCall(operator, key, function string, arguments []byte) ([]byte, error) {
 	mark := hostMark()
-	importCall(operator, key, function, unsafe.Pointer(unsafe.SliceData(arguments)), uint32(len(arguments)), unsafe.Pointer(&got))
+	read, change := now.read, now.change
+	// What is called may write the own entity.
+	now.read, now.change, now.told = 0, unchanged, untold
+	importCall(read, change, unsafe.Pointer(unsafe.SliceData(now.changed)), uint32(len(now.changed)), operator, key, function, unsafe.Pointer(unsafe.SliceData(arguments)), uint32(len(arguments)), unsafe.Pointer(&got))
 	if got.words[0]&1 == 0 {
 		return view(got.words[1], got.words[2]), nil
 	}

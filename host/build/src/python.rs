@@ -50,7 +50,7 @@ impl<'a> PythonGuest<'a> {
             .add("python", &self.python.version)
             .add("tool", COMPONENTIZE_PY)
             .add("sdk", Sdk::Python.digest())
-            .add("wit", Sdk::Wit.digest())
+            .add("wit", Sdk::FirstWit.digest())
             .add("module", &self.module)
             .add_path(self.directory)?;
         Ok(())
@@ -64,7 +64,7 @@ impl<'a> PythonGuest<'a> {
         let component = output.path().join("component.wasm");
         let mut tool = Command::new(&python);
         tool.args(["-m", "styx.build", &self.module, "--wit"])
-            .arg(Sdk::Wit.unpacked(cache)?)
+            .arg(Sdk::FirstWit.unpacked(cache)?)
             .arg("--path")
             .arg(self.directory)
             .arg("-o")

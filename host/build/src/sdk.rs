@@ -49,8 +49,13 @@ struct TypeScript;
 
 #[derive(RustEmbed)]
 #[folder = "../../wit"]
-#[include = "*.wit"]
+#[include = "guest.wit"]
 struct Wit;
+
+#[derive(RustEmbed)]
+#[folder = "../../wit/0.1"]
+#[include = "guest.wit"]
+struct FirstWit;
 
 /// Something carried along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,8 +70,10 @@ pub enum Sdk {
     C,
     /// The package `styx-sdk`, and what builds with it, under `tools/`.
     TypeScript,
-    /// The contract with guests.
+    /// The contract with guests, `guest.wit`.
     Wit,
+    /// The contract as of 0.1.
+    FirstWit,
 }
 
 impl Sdk {
@@ -78,6 +85,7 @@ impl Sdk {
             Self::C => "c",
             Self::TypeScript => "typescript",
             Self::Wit => "wit",
+            Self::FirstWit => "wit-0.1",
         }
     }
 
@@ -100,6 +108,7 @@ impl Sdk {
             Self::C => all::<C>(),
             Self::TypeScript => all::<TypeScript>(),
             Self::Wit => all::<Wit>(),
+            Self::FirstWit => all::<FirstWit>(),
         }
     }
 
@@ -150,9 +159,14 @@ mod tests {
             (Sdk::C, &["sdk/c/include", "sdk/c/src", "sdk/c/testing"]),
             (Sdk::TypeScript, &["sdk/typescript/src", "sdk/typescript/tools"]),
             (Sdk::Wit, &["wit"]),
+            (Sdk::FirstWit, &["wit/0.1"]),
         ] {
             let files = sdk.files();
-            let base = repository.join(if sdk == Sdk::Wit { "wit".into() } else { format!("sdk/{}", sdk.name()) });
+            let base = match sdk {
+                Sdk::Wit => repository.join("wit"),
+                Sdk::FirstWit => repository.join("wit/0.1"),
+                _ => repository.join("sdk").join(sdk.name()),
+            };
             for (path, bytes) in &files {
                 assert_eq!(&fs::read(base.join(path)).unwrap(), bytes, "{path}: touch host/server/src/build/sdk.rs");
             }
@@ -168,6 +182,7 @@ mod tests {
         entries
             .map(|path| match path.extension().and_then(|extension| extension.to_str()) {
                 _ if path.ends_with("node_modules") => 0,
+                _ if path.ends_with("0.1") => 0,
                 _ if path.is_dir() => count(&path),
                 Some("rs" | "py" | "pyi" | "go" | "ts" | "mjs" | "c" | "h" | "wit") => 1,
                 _ => 0,

@@ -45,7 +45,7 @@ impl<'a> TypeScriptGuest<'a> {
         inputs
             .add("node", &self.node)
             .add("sdk", Sdk::TypeScript.digest())
-            .add("wit", Sdk::Wit.digest())
+            .add("wit", Sdk::FirstWit.digest())
             .add("entry", &self.entry)
             .add_path(self.directory)?
             .add_path(&self.directory.join("node_modules/.package-lock.json"))?;
@@ -64,7 +64,7 @@ impl<'a> TypeScriptGuest<'a> {
             .arg("--sdk")
             .arg(&sdk)
             .arg("--wit")
-            .arg(Sdk::Wit.unpacked(cache)?)
+            .arg(Sdk::FirstWit.unpacked(cache)?)
             .arg("-o")
             .arg(&component)
             .env_remove("NODE_OPTIONS")

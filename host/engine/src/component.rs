@@ -7,6 +7,7 @@ use styx_protocol::catalog::Digest;
 use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Linker};
 use wasmtime::{Result, format_err};
 
+use crate::contract::Version;
 use crate::guest::Guest;
 use crate::limits;
 
@@ -28,6 +29,7 @@ pub(crate) struct TooManyParts {
 pub(crate) struct LinkedComponent {
     pub digest: Digest,
     pub pre: InstancePre<Guest>,
+    pub version: Version,
     pub invoke: ComponentExportIndex,
     pub describe: ComponentExportIndex,
     /// Whether it imports anything of WASI.
@@ -56,7 +58,8 @@ impl LinkedComponent {
         let export = |name: &str| {
             component.get_export_index(None, name).ok_or_else(|| format_err!("the component does not export `{name}`"))
         };
-        Ok(LinkedComponent { digest, pre, invoke: export("invoke")?, describe: export("describe")?, wasi })
+        let version = Version::of(component);
+        Ok(LinkedComponent { digest, pre, version, invoke: export("invoke")?, describe: export("describe")?, wasi })
     }
 }
 

@@ -5,20 +5,16 @@ use std::sync::Arc;
 
 use styx_protocol::abort::Abort;
 use styx_protocol::entity::Value;
-use wasmtime::component::TypedFunc;
 use wasmtime::{Result, Store};
 
 use crate::component::LinkedComponent;
+use crate::contract::{Arguments, Invoke, Outcome};
 use crate::guest::{Denied, Guest};
 use crate::invocation::Context;
 use crate::limits;
 use crate::memory::MemoryShare;
-use crate::outcome::{self, Bounds, Failure, FuelBound};
+use crate::outcome::{self, Bounds, FuelBound};
 use crate::wasi::Wasi;
-
-type Arguments = (Arc<str>, Arc<str>, Value);
-type Returned = (std::result::Result<Value, Failure>,);
-type Invoke = TypedFunc<Arguments, Returned>;
 
 /// A live instance, warm once it has served a call.
 pub(crate) struct Instance {
@@ -28,6 +24,8 @@ pub(crate) struct Instance {
     memory_at_start: usize,
     /// Bytes of linear memory when the last call began.
     memory_at_entry: usize,
+    /// What the last call was made with, to be used again.
+    bytes: Arc<Vec<u8>>,
 }
 
 /// A call to be made in an instance.
@@ -47,6 +45,13 @@ struct Fuel {
     allowed: u64,
     /// What its app may use, however long that takes.
     limit: u64,
+}
+
+/// What is known of an invocation when it begins.
+struct Entered {
+    fuel: Fuel,
+    /// The guest was told its entity.
+    told: bool,
 }
 
 /// Result of an invocation.
@@ -83,14 +88,19 @@ impl Instance {
         component: &LinkedComponent,
         call: &Call,
     ) -> std::result::Result<Self, Abort> {
-        let started = instance.and_then(|instance| {
-            let invoke: Invoke = instance.get_typed_func(&mut store, component.invoke)?;
-            Ok(invoke)
-        });
+        let started =
+            instance.and_then(|instance| Invoke::find(&mut store, &instance, component.version, component.invoke));
         match started {
             Ok(invoke) => {
                 let memory_at_start = store.data().memory.used;
-                Ok(Instance { store, invoke, calls: 0, memory_at_start, memory_at_entry: memory_at_start })
+                Ok(Instance {
+                    store,
+                    invoke,
+                    calls: 0,
+                    memory_at_start,
+                    memory_at_entry: memory_at_start,
+                    bytes: Arc::default(),
+                })
             }
             Err(error) => {
                 assert_pool_has_room(&error);
@@ -107,8 +117,7 @@ impl Instance {
         store: &mut Store<Guest>,
         component: &LinkedComponent,
     ) -> Result<()> {
-        let _: Invoke = instance.get_typed_func(store, component.invoke)?;
-        Ok(())
+        Invoke::find(store, instance, component.version, component.invoke).map(|_| ())
     }
 
     /// Whether it has served a call before.
@@ -134,41 +143,61 @@ impl Instance {
 
     /// Runs the function of the attempt's frame. The transaction travels into the Store and back.
     pub fn call(&mut self, context: Box<Context>, call: &Call) -> (Box<Context>, Ended) {
-        let (arguments, fuel) = self.enter(context, call);
+        let (arguments, entered) = self.enter(context, call);
         let result = self.invoke.call(&mut self.store, arguments);
-        self.leave(result, call, fuel)
+        self.leave(result, call, entered)
     }
 
     /// As [`Instance::call`], on a fiber. If the future is dropped, the guest ends where it stands, and the instance with
     /// it.
     pub async fn call_on_fiber(&mut self, context: Box<Context>, call: &Call) -> (Box<Context>, Ended) {
-        let (arguments, fuel) = self.enter(context, call);
-        let result = self.invoke.call_async(&mut self.store, arguments).await;
-        self.leave(result, call, fuel)
+        let (arguments, entered) = self.enter(context, call);
+        let result = self.invoke.call_on_fiber(&mut self.store, arguments).await;
+        self.leave(result, call, entered)
     }
 
     /// Hands the transaction to the guest, with fuel.
-    fn enter(&mut self, context: Box<Context>, call: &Call) -> (Arguments, Fuel) {
+    fn enter(&mut self, context: Box<Context>, call: &Call) -> (Arguments, Entered) {
         self.calls += 1;
         self.memory_at_entry = self.bytes();
-        let frame = context.attempt.frame();
-        let (key, args) = (frame.entity.key().clone(), frame.args.clone());
-        let fuel = Fuel { allowed: context.attempt.fuel_allowed(), limit: context.attempt.fuel_limit() };
+        let attempt = &context.attempt;
+        let arguments = self.invoke.arguments(&call.function, attempt, &mut self.bytes);
+        let fuel = Fuel { allowed: attempt.fuel_allowed(), limit: attempt.fuel_limit() };
         self.store.set_fuel(fuel.allowed).expect("fuel is on");
         self.store.data_mut().enter(context, call.memory_max);
-        ((call.function.clone(), key, args), fuel)
+        let told = arguments.tell();
+        (arguments, Entered { fuel, told })
     }
 
     /// Takes the transaction back, and classifies how the guest has ended.
-    fn leave(&mut self, result: Result<Returned>, call: &Call, fuel: Fuel) -> (Box<Context>, Ended) {
+    fn leave(&mut self, result: Result<Outcome>, call: &Call, entered: Entered) -> (Box<Context>, Ended) {
+        let Entered { fuel, told } = entered;
         let left = self.store.get_fuel().expect("fuel is on");
         let (mut context, withheld) = self.store.data_mut().leave();
-        let spent = fuel.allowed.saturating_sub(left).saturating_sub(withheld);
+        let mut spent = fuel.allowed.saturating_sub(left).saturating_sub(withheld);
+        let result = match result {
+            Ok(Outcome { entity, returned }) => {
+                // The host's own work has its price here as in an import.
+                spent += entity.settle(&mut context.attempt, |attempt, value| {
+                    let moved = value.len();
+                    attempt.put_own_shared(value);
+                    moved
+                }) as u64;
+                Ok(returned)
+            }
+            Err(error) => {
+                // It may have trapped for what it was told.
+                if told {
+                    context.attempt.read_own();
+                }
+                Err(error)
+            }
+        };
         context.attempt.spend(spent);
         let denied = self.store.data().memory.denied;
         let ended = match result {
-            Ok((result,)) => Ended {
-                result: result.map_err(|failure| {
+            Ok(returned) => Ended {
+                result: returned.map_err(|failure| {
                     let key = context.attempt.frame().entity.key();
                     outcome::of_failure(failure, denied.is_some(), &call.function, key)
                 }),

@@ -8,7 +8,7 @@
 //! In a cluster (`tasks`) guests run on fibers, and one that needs another worker is suspended (`suspended`) while its
 //! thread goes on with the next task. A single worker has none of that.
 //!
-//! Modules depend on each other in one direction: `limits`, `config`, `budget`, `memory`, `rendezvous` <- `component`, `guest`, `instance`, `pool`, `invocation` (one
+//! Modules depend on each other in one direction: `limits`, `config`, `budget`, `memory`, `rendezvous` <- `contract` <- `component`, `guest`, `instance`, `pool`, `invocation` (one
 //! recursive type: see there) <- `imports`, `suspended` <- `engine` <- `executor` <- `tasks`; `upload` stands on `engine`.
 //!
 //! **Nothing here** reads a clock or draws a random number, and no guest can: time and randomness
@@ -19,6 +19,7 @@ mod budget;
 mod compiler;
 mod component;
 mod config;
+mod contract;
 mod determinism;
 mod engine;
 mod executor;

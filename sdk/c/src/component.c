@@ -1,7 +1,7 @@
 /*
  * The imports and exports of the world `function`, by the canonical ABI, written by hand: half a dozen structs,
  * and nothing is copied. A test compares the contract with the one that this was written for:
- * sha256 of wit/guest.wit: 2ba79e30ad4bb20206a86c470c36deb5cbd9259e564e9da6fef2fdb699eb6b9b
+ * sha256 of wit/guest.wit: 34c0b30e4499bd03c90eaa114f2bde44fcd6cf98b2d140ee85ad537b14ea85e2
  */
 #ifdef __wasm__
 
@@ -12,7 +12,7 @@
 #include "json.h"
 
 #define IMPORT(interface, function) \
-    __attribute__((import_module("styx:guest/" interface "@0.1.0"), import_name(function)))
+    __attribute__((import_module("styx:guest/" interface "@0.2.0"), import_name(function)))
 #define EXPORT(function) __attribute__((export_name(function)))
 
 typedef struct optional_bytes {
@@ -20,12 +20,31 @@ typedef struct optional_bytes {
     slice bytes;
 } optional_bytes;
 
-/* Of a call, and of an invocation. */
+/* Of a call. */
 typedef struct result {
     uint8_t failed;
     slice first;
     slice message;
 } result;
+
+enum told { UNTOLD, TOLD, ABSENT };
+enum change { NONE, PUT, DELETE };
+
+/* What an invocation did to its own entity. */
+typedef struct entity_access {
+    uint8_t read;
+    struct {
+        uint8_t kind;
+        slice value;
+    } change;
+} entity_access;
+
+typedef struct outcome {
+    entity_access entity;
+    result returned;
+} outcome;
+
+_Static_assert(sizeof(entity_access) == 16 && sizeof(outcome) == 36, "as the canonical ABI lays them out");
 
 IMPORT("state", "get") void state_get(const char *, size_t, optional_bytes *);
 IMPORT("state", "put") void state_put(const char *, size_t, const void *, size_t);
@@ -36,40 +55,86 @@ IMPORT("state", "get-own") void state_get_own(optional_bytes *);
 IMPORT("state", "put-own") void state_put_own(const void *, size_t);
 IMPORT("state", "delete-own") void state_delete_own(void);
 IMPORT("calls", "call")
-void calls_call(const char *, size_t, const char *, size_t, const char *, size_t, const char *, size_t, result *);
+void calls_call(int, int, const char *, size_t, const char *, size_t, const char *, size_t, const char *, size_t,
+                const char *, size_t, result *);
 IMPORT("calls", "call-async")
 void calls_call_async(const char *, size_t, const char *, size_t, const char *, size_t, const char *, size_t);
 IMPORT("context", "app") void context_app(slice *);
 IMPORT("context", "request-id") void context_request_id(slice *);
-IMPORT("context", "tid") uint64_t context_tid(void);
-IMPORT("context", "time") uint64_t context_time(void);
 IMPORT("context", "random") uint64_t context_random(void);
 IMPORT("logging", "log") void logging_log(int, const char *, size_t);
+
+/* The invocation that runs. */
+static struct {
+    /* It has ended: what was in the arena for it goes with the next. */
+    bool over;
+    name key;
+    enum told told;
+    slice value;
+    /* What the host was not told yet. */
+    entity_access entity;
+    uint64_t tid;
+    uint64_t time;
+} now;
 
 /* What comes from the host goes to the arena; text gets a 0 behind it. */
 EXPORT("cabi_realloc") void *cabi_realloc(void *piece, size_t size, size_t alignment, size_t larger) {
     (void)alignment;
+    if (now.over) {
+        arena_reset();
+        now.over = false;
+    }
     char *bytes = size ? arena_grow(piece, size + 1, larger + 1) : arena_take(larger + 1);
     bytes[larger] = 0;
     return bytes;
 }
 
+static bool is_own(const name *key) {
+    return !key || (key->length == now.key.length && memcmp(key->data, now.key.data, key->length) == 0);
+}
+
 bool host_get(const name *key, slice *value) {
     optional_bytes found;
-    if (key) state_get(key->data, key->length, &found);
-    else state_get_own(&found);
-    *value = found.bytes;
-    return found.some;
+    if (!is_own(key)) {
+        state_get(key->data, key->length, &found);
+    } else if (now.entity.change.kind != NONE) {
+        found = (optional_bytes){now.entity.change.kind == PUT, now.entity.change.value};
+    } else if (now.told != UNTOLD) {
+        now.entity.read = true;
+        found = (optional_bytes){now.told == TOLD, now.value};
+    } else {
+        state_get_own(&found);
+    }
+    if (!found.some) return false;
+    *value = is_own(key) ? (slice){arena_text(found.bytes.data, found.bytes.length), found.bytes.length} : found.bytes;
+    return true;
 }
 
 void host_put(const name *key, const void *data, size_t length) {
-    if (key) state_put(key->data, key->length, data, length);
-    else state_put_own(data, length);
+    if (!is_own(key)) {
+        state_put(key->data, key->length, data, length);
+        return;
+    }
+    now.entity.change.kind = PUT;
+    now.entity.change.value = (slice){arena_text(data, length), length};
 }
 
 void host_delete(const name *key) {
-    if (key) state_delete(key->data, key->length);
+    if (!is_own(key)) state_delete(key->data, key->length);
+    else now.entity.change.kind = DELETE;
+}
+
+/* The host is told of a change that it would not see otherwise. */
+static void tell_change(void) {
+    if (now.entity.change.kind == NONE) return;
+    if (now.entity.read) {
+        optional_bytes ignored;
+        state_get_own(&ignored);
+    }
+    if (now.entity.change.kind == PUT) state_put_own(now.entity.change.value.data, now.entity.change.value.length);
     else state_delete_own();
+    now.entity = (entity_access){0};
+    now.told = UNTOLD;
 }
 
 enum bound { UNBOUNDED, INCLUDED, EXCLUDED };
@@ -82,6 +147,7 @@ host_entry *host_scan(const styx_range *range, size_t *count) {
         host_entry *entries;
         size_t count;
     } found;
+    tell_change();
     state_scan(prefix, strlen(prefix), lower ? EXCLUDED : UNBOUNDED, lower, lower ? strlen(lower) : 0,
                upper ? EXCLUDED : UNBOUNDED, upper, upper ? strlen(upper) : 0, range->limit, range->reverse, &found);
     *count = found.count;
@@ -90,7 +156,12 @@ host_entry *host_scan(const styx_range *range, size_t *count) {
 
 void host_call(name operator_name, name key, name function, name arguments, host_reply *reply) {
     result called;
-    calls_call(operator_name.data, operator_name.length, key.data, key.length, function.data, function.length,
+    entity_access entity = now.entity;
+    /* What is called may write the entity. */
+    now.entity = (entity_access){0};
+    now.told = UNTOLD;
+    slice value = entity.change.value;
+    calls_call(entity.read, entity.change.kind, value.data, value.length, operator_name.data, operator_name.length, key.data, key.length, function.data, function.length,
                arguments.data, arguments.length, &called);
     *reply = (host_reply){called.failed, called.first, called.message};
 }
@@ -113,11 +184,11 @@ slice host_request_id(void) {
 }
 
 uint64_t host_tid(void) {
-    return context_tid();
+    return now.tid;
 }
 
 uint64_t host_time(void) {
-    return context_time();
+    return now.time;
 }
 
 uint64_t host_random(void) {
@@ -129,18 +200,22 @@ void host_log(styx_level level, const char *text, size_t length) {
 }
 
 EXPORT("invoke")
-result *export_invoke(char *function, size_t function_length, char *key, size_t key_length, char *arguments,
-                      size_t arguments_length) {
-    static result returned;
+outcome *export_invoke(char *bytes, size_t length, size_t function_end, size_t key_end, size_t arguments_end, int told,
+                       uint64_t tid, uint64_t time) {
+    static outcome ended;
     host_reply reply = {0};
-    styx_invoke((name){function, function_length}, (slice){key, key_length}, (slice){arguments, arguments_length}, &reply);
-    returned = (result){reply.failed, reply.first, reply.message};
-    return &returned;
-}
-
-EXPORT("cabi_post_invoke") void export_post_invoke(result *returned) {
-    (void)returned;
-    arena_reset();
+    slice key = {arena_text(bytes + function_end, key_end - function_end), key_end - function_end};
+    slice arguments = {arena_text(bytes + key_end, arguments_end - key_end), arguments_end - key_end};
+    now.key = (name){key.data, key.length};
+    now.told = (enum told)told;
+    now.value = (slice){bytes + arguments_end, length - arguments_end};
+    now.entity = (entity_access){0};
+    now.tid = tid;
+    now.time = time;
+    styx_invoke((name){bytes, function_end}, key, arguments, &reply);
+    ended = (outcome){now.entity, {reply.failed, reply.first, reply.message}};
+    now.over = true;
+    return &ended;
 }
 
 typedef struct parameter {

@@ -86,8 +86,8 @@ impl Abort {
     }
 
     #[cfg(target_arch = "wasm32")]
-    pub(crate) fn into_parts(self) -> (String, String) {
-        (self.code.into_owned(), self.message)
+    pub(crate) fn into_parts(self) -> (Cow<'static, str>, String) {
+        (self.code, self.message)
     }
 }
 

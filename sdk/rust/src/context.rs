@@ -1,5 +1,6 @@
 //! What a function knows and may do: its key, its operator's state, calls, time and chance.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -29,12 +30,13 @@ pub enum Level {
 pub struct Context {
     /// The entities of the function's own operator.
     pub state: State,
-    key: String,
+    /// In a component it lies where the host has put it.
+    key: Cow<'static, str>,
 }
 
 impl Context {
-    pub(crate) fn new(key: String) -> Self {
-        Self { state: State::new(), key }
+    pub(crate) fn new(key: impl Into<Cow<'static, str>>) -> Self {
+        Self { state: State::new(), key: key.into() }
     }
 
     /// Key of the entity for which the function runs.

@@ -48,6 +48,22 @@ macro_rules! export {
 
             #[cfg(target_arch = "wasm32")]
             $crate::__private::component::bindings::export!(Component with_types_in $crate::__private::component::bindings);
+
+            #[cfg(target_arch = "wasm32")]
+            #[unsafe(export_name = "invoke")]
+            unsafe extern "C" fn invoke(
+                bytes: *mut u8,
+                length: usize,
+                function_end: usize,
+                key_end: usize,
+                arguments_end: usize,
+                entity: u32,
+                tid: u64,
+                time: u64,
+            ) -> *const $crate::__private::component::Returned {
+                let parts = (bytes, length, function_end, key_end, arguments_end, entity, tid, time);
+                unsafe { $crate::__private::component::invoke::<Component>(parts) }
+            }
         };
     };
 }
@@ -57,9 +73,11 @@ macro_rules! export {
 pub mod component {
     use super::Exports;
     use crate::describe as sdk;
+    use crate::host::invocation::{self, Parts};
     use crate::{Abort, Context, Level, host};
 
     pub use crate::host::bindings;
+    pub use crate::host::invocation::Returned;
     use bindings::styx::guest::types;
 
     impl<T: Exports> bindings::Guest for T {
@@ -69,19 +87,26 @@ pub mod component {
                 operators: T::describe().into_iter().map(operator).collect(),
             }
         }
+    }
 
-        fn invoke(function: String, key: String, args: Vec<u8>) -> Result<Vec<u8>, types::Failure> {
-            report_panics();
-            let (operator, function) = function.split_once('.').unwrap_or(("", &function));
-            match T::invoke(operator, function, &mut Context::new(key), &args) {
-                Some(Ok(reply)) => Ok(reply),
-                Some(Err(abort)) => Err(failure(abort)),
-                None => {
-                    let message = format!("this component has no operator {operator:?}");
-                    Err(failure(Abort::with_code("UNKNOWN_OPERATOR", message)))
-                }
-            }
-        }
+    /// Runs an invocation.
+    ///
+    /// # Safety
+    /// The parts are as the host gave them. What is returned is valid until the next invocation.
+    pub unsafe fn invoke<T: Exports>(parts: Parts) -> *const Returned {
+        report_panics();
+        let run = |function: &str, key: &'static str, arguments: &[u8]| {
+            let (operator, function) = function.split_once('.').unwrap_or(("", function));
+            T::invoke(operator, function, &mut Context::new(key), arguments)
+                .unwrap_or_else(|| Err(unknown_operator(operator)))
+        };
+        // SAFETY: as of this function.
+        unsafe { invocation::invoke(parts, run) }
+    }
+
+    #[cold]
+    fn unknown_operator(operator: &str) -> Abort {
+        Abort::with_code("UNKNOWN_OPERATOR", format!("this component has no operator {operator:?}"))
     }
 
     /// A panic ends in a trap, which carries no message: log it before.
@@ -91,11 +116,6 @@ pub mod component {
         if !INSTALLED.swap(true, Ordering::Relaxed) {
             std::panic::set_hook(Box::new(|panic| host::log(Level::Error, &panic.to_string())));
         }
-    }
-
-    fn failure(abort: Abort) -> types::Failure {
-        let (code, message) = abort.into_parts();
-        types::Failure { code, message }
     }
 
     fn operator(operator: sdk::OperatorDescription) -> types::OperatorDescription {

@@ -18,7 +18,7 @@ impl State {
 
     /// The own entity, or `None` if it is absent.
     pub fn get<T: DeserializeOwned>(&self) -> Result<Option<T>> {
-        host::get_own().map(|bytes| decode(&bytes)).transpose()
+        host::own(|bytes| bytes.map(decode).transpose())
     }
 
     /// The own entity; aborts if it is absent.
@@ -28,7 +28,7 @@ impl State {
 
     /// Writes the own entity.
     pub fn put<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
-        host::put_own(&serde_json::to_vec(value)?);
+        host::put_own(serde_json::to_vec(value)?);
         Ok(())
     }
 
@@ -39,12 +39,12 @@ impl State {
 
     /// The own entity as bytes.
     pub fn get_raw(&self) -> Option<Vec<u8>> {
-        host::get_own()
+        host::own(|bytes| bytes.map(<[u8]>::to_vec))
     }
 
     /// Writes the own entity as bytes.
     pub fn put_raw(&mut self, value: &[u8]) {
-        host::put_own(value);
+        host::put_own(value.to_vec());
     }
 
     /// The entity under another key of the operator.

@@ -4,10 +4,9 @@
 ;; that are not here return an error. Imports of the host are called only while a function runs (`running`): while the
 ;; host lowers values into the guest's memory it cannot be called, and the collector may run then and ask for the time.
 (module
-  (import "styx:guest/context@0.1.0" "time" (func $host_time (result i64)))
-  (import "styx:guest/context@0.1.0" "random" (func $host_random (result i64)))
-  (import "styx:guest/logging@0.1.0" "log" (func $host_log (param i32 i32 i32)))
-  (import "guest" "styx_invoke" (func $guest_invoke (param i32 i32 i32 i32 i32 i32) (result i32)))
+  (import "styx:guest/context@0.2.0" "random" (func $host_random (result i64)))
+  (import "styx:guest/logging@0.2.0" "log" (func $host_log (param i32 i32 i32)))
+  (import "guest" "styx_invoke" (func $guest_invoke (param i32 i32 i32 i32 i32 i32 i64 i64) (result i32)))
   (import "guest" "styx_describe" (func $guest_describe (result i32)))
   (import "guest" "styx_allocate" (func $guest_allocate (param i32) (result i32)))
   (import "guest" "memory" (memory 0))
@@ -20,8 +19,7 @@
   ;; Nanoseconds of the monotonic clock, which only sleeping moves; and of what was slept in this invocation.
   (global $monotonic (mut i64) (i64.const 1000000000))
   (global $slept (mut i64) (i64.const 0))
-  ;; Nanoseconds since 1970, once the transaction was asked.
-  (global $time_known (mut i32) (i32.const 0))
+  ;; Nanoseconds since 1970.
   (global $time (mut i64) (i64.const 0))
   (global $seeded (mut i32) (i32.const 0))
   (global $generator (mut i64) (i64.const 0x5deece66d))
@@ -63,15 +61,15 @@
         (select (local.get $size) (local.get $old_size) (i32.lt_u (local.get $size) (local.get $old_size))))))
     (local.get $at))
 
-  (func (export "invoke") (param i32 i32 i32 i32 i32 i32) (result i32)
+  (func (export "invoke") (param i32 i32 i32 i32 i32 i32 i64 i64) (result i32)
     (local $result i32)
     (global.set $running (i32.const 1))
-    (global.set $time_known (i32.const 0))
+    (global.set $time (i64.mul (local.get 7) (i64.const 1000)))
     (global.set $seeded (i32.const 0))
     (global.set $slept (i64.const 0))
     (local.set $result
       (call $guest_invoke
-        (local.get 0) (local.get 1) (local.get 2) (local.get 3) (local.get 4) (local.get 5)))
+        (local.get 0) (local.get 1) (local.get 2) (local.get 3) (local.get 4) (local.get 5) (local.get 6) (local.get 7)))
     (if (global.get $line_length) (then (call $end_line)))
     (global.set $running (i32.const 0))
     (global.set $next (global.get $base))
@@ -113,10 +111,6 @@
     (if (local.get $clock)
       (then (i64.store (local.get $at) (global.get $monotonic)))
       (else
-        (if (i32.and (global.get $running) (i32.eqz (global.get $time_known)))
-          (then
-            (global.set $time (i64.mul (call $host_time) (i64.const 1000)))
-            (global.set $time_known (i32.const 1))))
         (i64.store (local.get $at) (i64.add (global.get $time) (global.get $slept)))))
     (i32.const 0))
 

@@ -27,6 +27,24 @@ fn asked(server: &Process, arguments: &[&str]) -> (i32, Value) {
     (status, out.lines().next().map_or(Value::Null, |line| serde_json::from_str(line).unwrap()))
 }
 
+/// What was built with the first SDK: the same code as what is built now.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn components_of_the_contract_before_run_and_give_way_to_newer_ones() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Process::start(directory.path(), &["--determinism-check", "all"]).await;
+    let kept = include_bytes!("../kept/testkit-0.1.zip");
+    server.deploy("testkit", "application/zip", kept.to_vec()).await.is_deployed();
+    let append = async |element: u64| server.call("testkit/a/k/append", format!("[{element}]")).await.body;
+    assert_eq!(append(1).await, json!([1]));
+    server.deploy("testkit", "application/zip", testkit().await).await.is_deployed();
+    assert_eq!(append(2).await, json!([1, 2]));
+    // Back again, and both are replayed.
+    assert_eq!(asked(&server, &["apps", "rollback", "testkit"]).0, 0);
+    assert_eq!(append(3).await, json!([1, 2, 3]));
+    let server = server.kill_and_restart(&["--determinism-check", "all"]).await;
+    assert_eq!(server.call("testkit/a/k/list", "[]").await.body, json!([1, 2, 3]));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deployments_are_listed_gone_back_to_and_deleted() {
     let directory = tempfile::tempdir().unwrap();

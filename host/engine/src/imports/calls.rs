@@ -1,23 +1,55 @@
 //! `styx:guest/calls`: calls to other functions of the app, inside the same transaction.
 
 use styx_protocol::abort::Abort;
-use styx_protocol::attempt::{Next, call};
+use styx_protocol::attempt::{Attempt, Next, call};
 use styx_protocol::entity::Value;
-use wasmtime::component::{LinkerInstance, WasmList, WasmStr};
+use wasmtime::component::{ComponentNamedList, Lift, LinkerInstance, WasmList, WasmStr};
 use wasmtime::{Result, StoreContextMut};
 
+use crate::contract::{EntityAccess, Version};
 use crate::guest::{Guest, put, take, with_attempt};
 use crate::invocation::{Context, Invocation};
 use crate::outcome::Failure;
 
 type Cx<'a> = StoreContextMut<'a, Guest>;
 type Target = (WasmStr, WasmStr, WasmStr, WasmList<u8>);
+/// What the guest did to its own entity before, if it has not said so yet.
+type Before = Option<EntityAccess<WasmList<u8>>>;
 
-pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>, clustered: bool) -> Result<()> {
+pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>, clustered: bool, version: Version) -> Result<()> {
+    match version {
+        Version::Asking => add_call(linker, clustered, |target: Target| (None, target))?,
+        Version::Told => add_call(
+            linker,
+            clustered,
+            |(entity, operator, key, function, args): (
+                EntityAccess<WasmList<u8>>,
+                WasmStr,
+                WasmStr,
+                WasmStr,
+                WasmList<u8>,
+            )| { (Some(entity), (operator, key, function, args)) },
+        )?,
+    }
+    linker.func_wrap("call-async", |mut cx: Cx<'_>, (operator, key, function, args): Target| {
+        with_attempt(&mut cx, |cx, attempt| {
+            attempt.call_async(&operator.to_str(cx)?, &key.to_str(cx)?, &function.to_str(cx)?, args.as_le_slice(cx));
+            Ok(((), args.len()))
+        })
+    })
+}
+
+/// Adds `call`; `parts` takes its parameters apart.
+fn add_call<P>(linker: &mut LinkerInstance<'_, Guest>, clustered: bool, parts: fn(P) -> (Before, Target)) -> Result<()>
+where
+    P: ComponentNamedList + Lift + Send + 'static,
+{
     if clustered {
-        linker.func_wrap_async("call", |mut cx: Cx<'_>, (operator, key, function, args): Target| {
+        return linker.func_wrap_async("call", move |mut cx: Cx<'_>, parameters: P| {
             Box::new(async move {
+                let (before, (operator, key, function, args)) = parts(parameters);
                 let mut context = take(&mut cx)?;
+                let settled = settle(&cx, &mut context.attempt, before);
                 let next: Result<Next> = (|| {
                     let (operator, key, function) = (operator.to_str(&cx)?, key.to_str(&cx)?, function.to_str(&cx)?);
                     Ok(context.attempt.call(&operator, &key, &function, args.as_le_slice(&cx)))
@@ -29,24 +61,30 @@ pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>, clustered: bool) -> Re
                     }
                     Err(error) => (context, Err(error)),
                 };
-                returned(&mut cx, context, args.len(), result)
+                returned(&mut cx, context, settled + args.len(), result)
             })
-        })?;
-    } else {
-        linker.func_wrap("call", |mut cx: Cx<'_>, (operator, key, function, args): Target| {
-            let mut invocation = Invocation::new(take(&mut cx)?);
-            // The callee runs in another Store while this guest's memory is borrowed.
-            let result: Result<_> = (|| {
-                let (operator, key, function) = (operator.to_str(&cx)?, key.to_str(&cx)?, function.to_str(&cx)?);
-                Ok(call(&mut invocation, &operator, &key, &function, args.as_le_slice(&cx)))
-            })();
-            returned(&mut cx, invocation.into_inner(), args.len(), result)
-        })?;
+        });
     }
-    linker.func_wrap("call-async", |mut cx: Cx<'_>, (operator, key, function, args): Target| {
-        with_attempt(&mut cx, |cx, attempt| {
-            attempt.call_async(&operator.to_str(cx)?, &key.to_str(cx)?, &function.to_str(cx)?, args.as_le_slice(cx));
-            Ok(((), args.len()))
+    linker.func_wrap("call", move |mut cx: Cx<'_>, parameters: P| {
+        let (before, (operator, key, function, args)) = parts(parameters);
+        let mut context = take(&mut cx)?;
+        let settled = settle(&cx, &mut context.attempt, before);
+        let mut invocation = Invocation::new(context);
+        // The callee runs in another Store while this guest's memory is borrowed.
+        let result: Result<_> = (|| {
+            let (operator, key, function) = (operator.to_str(&cx)?, key.to_str(&cx)?, function.to_str(&cx)?);
+            Ok(call(&mut invocation, &operator, &key, &function, args.as_le_slice(&cx)))
+        })();
+        returned(&mut cx, invocation.into_inner(), settled + args.len(), result)
+    })
+}
+
+/// What is called, and what is called by that, sees what the guest did to its own entity. Gives the bytes moved.
+fn settle(cx: &Cx<'_>, attempt: &mut Attempt, before: Before) -> usize {
+    before.map_or(0, |entity| {
+        entity.settle(attempt, |attempt, value: WasmList<u8>| {
+            attempt.put_own(value.as_le_slice(cx));
+            value.len()
         })
     })
 }

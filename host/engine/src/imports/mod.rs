@@ -1,4 +1,4 @@
-//! The imports of `wit/guest.wit`. Every one goes through the attempt, which records it.
+//! The imports of `wit/guest.wit`, and of 0.1, which differ in `calls.call` only. Every one goes through the attempt, which records it.
 //!
 //! Written by hand on the hot path: keys and values are borrowed from the guest's memory, results
 //! are lowered from shared values, nothing is copied twice. In a cluster, the imports that may need another worker are
@@ -13,6 +13,7 @@ mod state;
 use wasmtime::component::Linker;
 use wasmtime::{Engine, Result};
 
+use crate::contract::Version;
 use crate::guest::Guest;
 use crate::wasi;
 
@@ -20,10 +21,13 @@ use crate::wasi;
 /// may have to wait for other workers.
 pub(crate) fn linker(engine: &Engine, wasi: bool, clustered: bool) -> Result<Linker<Guest>> {
     let mut linker = Linker::new(engine);
-    state::add(&mut linker.instance("styx:guest/state@0.1.0")?, clustered)?;
-    calls::add(&mut linker.instance("styx:guest/calls@0.1.0")?, clustered)?;
-    context::add(&mut linker.instance("styx:guest/context@0.1.0")?)?;
-    logging::add(&mut linker.instance("styx:guest/logging@0.1.0")?)?;
+    for (version, number) in [(Version::Asking, "0.1.0"), (Version::Told, "0.2.0")] {
+        let name = |interface: &str| format!("styx:guest/{interface}@{number}");
+        state::add(&mut linker.instance(&name("state"))?, clustered)?;
+        calls::add(&mut linker.instance(&name("calls"))?, clustered, version)?;
+        context::add(&mut linker.instance(&name("context"))?)?;
+        logging::add(&mut linker.instance(&name("logging"))?)?;
+    }
     if wasi {
         wasi::add(&mut linker)?;
     }

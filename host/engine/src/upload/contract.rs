@@ -96,7 +96,11 @@ pub(super) fn check_names(bytes: &[u8]) -> Result<(), UploadError> {
         return Err(UploadError::new(
             UploadCode::ForeignImport,
             format!("the component imports `{first}`{more}, which the host does not provide"),
-            "a function reaches the world through its context only: remove the library that needs it, or build for the world styx:guest/function@0.1.0",
+            if first.starts_with("styx:guest/") {
+                "it was built for a contract that this server does not know: styx:guest/function of 0.1 and 0.2 are known; update the server, or build it with another SDK"
+            } else {
+                "a function reaches the world through its context only: remove the library that needs it, or build for the world styx:guest/function@0.2.0"
+            },
         ));
     }
     let missing: Vec<_> = ["invoke", "describe"].into_iter().filter(|name| !exports.contains(name)).collect();
@@ -104,7 +108,7 @@ pub(super) fn check_names(bytes: &[u8]) -> Result<(), UploadError> {
         return Err(UploadError::new(
             UploadCode::MissingExport,
             format!("the component does not export `{}`", missing.join("` and `")),
-            "build it with a Styx SDK, or for the world styx:guest/function@0.1.0",
+            "build it with a Styx SDK, or for the world styx:guest/function@0.2.0",
         ));
     }
     Ok(())
@@ -114,7 +118,7 @@ pub(super) fn check_names(bytes: &[u8]) -> Result<(), UploadError> {
 fn is_known(name: &str) -> bool {
     let Some((path, version)) = name.split_once('@') else { return false };
     if let Some(interface) = path.strip_prefix("styx:guest/") {
-        return GUEST.contains(&interface) && version.starts_with("0.1.");
+        return GUEST.contains(&interface) && (version.starts_with("0.1.") || version.starts_with("0.2."));
     }
     path.strip_prefix("wasi:").is_some_and(|interface| WASI.contains(&interface) && version.starts_with("0.2."))
 }
@@ -127,7 +131,8 @@ mod tests {
     fn versions_and_interfaces_are_told_apart() {
         for (name, known) in [
             ("styx:guest/state@0.1.0", true),
-            ("styx:guest/state@0.2.0", false),
+            ("styx:guest/state@0.2.0", true),
+            ("styx:guest/state@0.3.0", false),
             ("styx:guest/other@0.1.0", false),
             ("wasi:clocks/wall-clock@0.2.3", true),
             ("wasi:clocks/wall-clock@0.3.0", false),

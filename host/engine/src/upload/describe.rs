@@ -77,7 +77,7 @@ pub(super) fn describe(component: &LinkedComponent) -> Result<Described, UploadE
     store.set_hostcall_fuel(BYTES_MAX);
     let mismatch = |error: wasmtime::Error| {
         let message = format!("an export has another type than the contract's: {}", crate::compiler::one_line(&error));
-        UploadError::new(UploadCode::MissingExport, message, "build it for the world styx:guest/function@0.1.0")
+        UploadError::new(UploadCode::MissingExport, message, "build it for the world styx:guest/function@0.2.0")
     };
     let started = component.pre.instantiate(&mut store);
     let bounds = |store: &Store<Guest>, fuel| {

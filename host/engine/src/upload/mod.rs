@@ -70,7 +70,7 @@ impl Engine {
                 UploadError::new(
                     UploadCode::ForeignImport,
                     format!("the component's imports are not those of the contract: {message}"),
-                    "build it with the SDK of this version, for the world styx:guest/function@0.1.0",
+                    "build it with the SDK of this version, for the world styx:guest/function@0.2.0",
                 )
             }
         })?;

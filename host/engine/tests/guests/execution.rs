@@ -1,7 +1,9 @@
 //! Transactions through WAT guests: what is recorded, in which order calls run, what is kept warm.
 
+use super::support::script::{Script, scripted};
 use super::support::{Guest, World, invoke, on_big_stack, text};
 use styx_engine::Determinism;
+use styx_protocol::attempt::Execution;
 use styx_protocol::catalog::{Isolation, Limits};
 use styx_protocol::executor::Executor as _;
 
@@ -166,4 +168,30 @@ fn isolation_decides_whether_globals_survive() {
     let mut fresh = World::with(&[guest], Limits::default(), Determinism::Off, Isolation::Fresh);
     assert_eq!((text(&fresh.run("A", "k", "f", b"")), text(&fresh.run("A", "k", "f", b""))), ("1".into(), "1".into()));
     assert_eq!(fresh.executor.idle_instances(), 0);
+}
+
+/// Who was told its entity may have trapped for that; who only wrote it has not read it.
+#[test]
+fn what_a_guest_was_told_is_read_if_it_says_so_and_if_it_traps() {
+    let mut world = World::new(&[scripted("A").told()]);
+    let script = Script::new;
+    world.commit("A", "k", "f", &script().put_own("v").0);
+    let access = |execution: &Execution| {
+        let all: Vec<_> = execution.footprint.accesses.iter().collect();
+        let [(_, access)] = all[..] else { panic!("{all:?}") };
+        (access.is_read(), access.write().map(|value| value.map(|value| value.to_vec())))
+    };
+    let none = |execution: &Execution| assert!(execution.footprint.accesses.is_empty());
+    none(&world.run("A", "k", "f", &script().0));
+    assert_eq!(access(&world.run("A", "k", "f", &script().get_own().0)), (true, None));
+    assert_eq!(access(&world.run("A", "k", "f", &script().put_own("w").0)), (false, Some(Some(b"w".to_vec()))));
+    assert_eq!(access(&world.run("A", "k", "f", &script().append_own("w").0)), (true, Some(Some(b"vw".to_vec()))));
+    assert_eq!(access(&world.run("A", "k", "f", &script().trap().0)), (true, None));
+    assert_eq!(access(&world.run("A", "none", "f", &script().trap().0)), (true, None));
+    // What is too long to be told is asked for, so a trap has read nothing.
+    let long = "x".repeat(3000);
+    world.commit("A", "k", "f", &script().put_own(&long).0);
+    none(&world.run("A", "k", "f", &script().trap().0));
+    let read = world.run("A", "k", "f", &script().get_own().0);
+    assert_eq!((text(&read), access(&read)), (long, (true, None)));
 }

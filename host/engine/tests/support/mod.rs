@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod script;
+mod told;
 pub mod workers;
 
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub struct Guest {
     /// Fields of the module that allocates, and how its `realloc` begins.
     pub realloc: [&'static str; 2],
     pub schema: &'static str,
+    /// Of 0.2 of the contract, by what is put between the guest and the host; of 0.1 otherwise.
+    pub told: bool,
 }
 
 impl Guest {
@@ -43,6 +46,7 @@ impl Guest {
             foreign: [""; 4],
             realloc: [""; 2],
             schema: "{}",
+            told: false,
         }
     }
 
@@ -51,8 +55,13 @@ impl Guest {
         Guest::new(operator, functions, invoke(body))
     }
 
+    /// The same code as a guest of 0.2.
+    pub fn told(self) -> Self {
+        Guest { told: true, ..self }
+    }
+
     pub fn wat(&self) -> String {
-        include_str!("world.wat")
+        told::world(self.told)
             .replace(";;IMPORTS", self.foreign[0])
             .replace(";;LOWERED", self.foreign[1])
             .replace(";;EXTERNS", self.foreign[2])

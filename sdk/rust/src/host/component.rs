@@ -1,6 +1,7 @@
 //! The imports of the world `function`. Strings and bytes go out borrowed and come
 //! in owned; nothing is copied on this side.
 
+use super::invocation;
 use crate::state::Scan;
 use crate::{Abort, Level, Result};
 
@@ -10,6 +11,7 @@ pub mod bindings {
     wit_bindgen::generate!({
         path: "wit",
         world: "function",
+        skip: ["invoke"],
         pub_export_macro: true,
         export_macro_name: "export",
         default_bindings_module: "styx_sdk::__private::component::bindings",
@@ -18,10 +20,23 @@ pub mod bindings {
 
 use bindings::styx::guest::{calls, context, logging, state};
 
-pub(crate) use context::{app, key, operator, random, request_id, tid, time as time_us};
-pub(crate) use state::{delete, delete_own, get, get_own, put, put_own};
+pub(crate) use super::invocation::{delete_own, key, own, put_own, tid, time_us};
+pub(crate) use context::{app, operator, random, request_id};
+
+pub(crate) fn get(key: &str) -> Option<Vec<u8>> {
+    if invocation::is_key(key) { own(|value| value.map(<[u8]>::to_vec)) } else { state::get(key) }
+}
+
+pub(crate) fn put(key: &str, value: &[u8]) {
+    if invocation::is_key(key) { put_own(value.to_vec()) } else { state::put(key, value) }
+}
+
+pub(crate) fn delete(key: &str) {
+    if invocation::is_key(key) { delete_own() } else { state::delete(key) }
+}
 
 pub(crate) fn scan(scan: &Scan<'_>) -> Vec<(String, Vec<u8>)> {
+    invocation::tell_change();
     let after = || scan.after.map_or(state::Bound::Unbounded, |key| state::Bound::Excluded(key.into()));
     let range = state::KeyRange {
         prefix: scan.prefix.into(),
@@ -32,7 +47,8 @@ pub(crate) fn scan(scan: &Scan<'_>) -> Vec<(String, Vec<u8>)> {
 }
 
 pub(crate) fn call(operator: &str, key: &str, function: &str, arguments: &[u8]) -> Result<Vec<u8>> {
-    calls::call(operator, key, function, arguments).map_err(|failure| Abort::with_code(failure.code, failure.message))
+    calls::call(&invocation::settled(), operator, key, function, arguments)
+        .map_err(|failure| Abort::with_code(failure.code, failure.message))
 }
 
 pub(crate) fn call_async(operator: &str, key: &str, function: &str, arguments: &[u8]) {

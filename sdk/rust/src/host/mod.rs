@@ -4,6 +4,8 @@
 #[cfg(target_arch = "wasm32")]
 mod component;
 #[cfg(target_arch = "wasm32")]
+pub mod invocation;
+#[cfg(target_arch = "wasm32")]
 pub use component::*;
 
 #[cfg(not(target_arch = "wasm32"))]

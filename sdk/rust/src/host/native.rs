@@ -16,12 +16,12 @@ pub(crate) fn delete(key: &str) {
     running(|run| run.put(key, None));
 }
 
-pub(crate) fn get_own() -> Option<Vec<u8>> {
-    get(&key())
+pub(crate) fn own<R>(f: impl FnOnce(Option<&[u8]>) -> R) -> R {
+    f(get(&key()).as_deref())
 }
 
-pub(crate) fn put_own(value: &[u8]) {
-    put(&key(), value);
+pub(crate) fn put_own(value: Vec<u8>) {
+    put(&key(), &value);
 }
 
 pub(crate) fn delete_own() {

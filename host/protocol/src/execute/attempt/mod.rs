@@ -44,7 +44,7 @@ pub use run::{Functions, Next, call, run};
 pub(crate) use scan::merge;
 pub use site::{CachedCall, Entry, Operation, RemoteRequest, RemoteRequests, RemoteResponse, Scan};
 pub use stamp::Stamp;
-pub use state::Locality;
+pub use state::{Locality, OwnValue};
 pub use thin_vec::ThinVec;
 
 use crate::abort::{Abort, Code};

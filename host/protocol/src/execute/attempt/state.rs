@@ -19,6 +19,16 @@ pub enum Locality<T> {
     Remote(RemoteRequests),
 }
 
+/// What has come of reading an entity.
+enum Observed {
+    /// Nothing is read: the transaction is doomed, or drifts.
+    Nothing,
+    /// What it has written there itself, as the access in this place has it.
+    Written(usize),
+    /// What was there before its own writes.
+    Base,
+}
+
 impl<T> Locality<T> {
     /// The thing itself, where one worker owns everything.
     ///
@@ -30,6 +40,17 @@ impl<T> Locality<T> {
             Locality::Remote(_) => panic!("an attempt of a single worker reached for another"),
         }
     }
+}
+
+/// The value of the invoked entity, where that can be told without having been asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnValue<'a> {
+    /// There is none.
+    Absent,
+    /// This one.
+    Value(&'a Value),
+    /// It has to be asked for: what is read of a state that goes on while the transaction runs is watched from then on.
+    Unknown,
 }
 
 impl Attempt {
@@ -68,7 +89,7 @@ impl Attempt {
     /// Removes a key of the running function's operator.
     pub fn delete(&mut self, key: &str) -> Locality<()> {
         let entity = self.entity(key);
-        self.change(entity, None)
+        self.change::<Value>(entity, None)
     }
     /// Continues [`Attempt::put`] and [`Attempt::delete`].
     pub fn noted(&mut self, answers: Vec<RemoteResponse>) {
@@ -79,15 +100,42 @@ impl Attempt {
         let (entity, stamp) = (self.frame().entity.clone(), self.stamp());
         self.read(&entity, stamp.as_ref())
     }
+    /// The same without reading it: nothing is reserved before [`Attempt::read_own`] says that it was used, which it must
+    /// before another function runs and before the invocation ends.
+    pub fn own_value(&self) -> OwnValue<'_> {
+        let entity = &self.frame().entity;
+        if self.is_doomed() {
+            return OwnValue::Unknown;
+        }
+        let accesses = &self.execution.footprint.accesses;
+        let written = accesses.find(entity).and_then(|place| accesses.at(place).write());
+        let value = match (written, &self.reinvocation, &self.base) {
+            (Some(written), _, _) => written,
+            (None, Some(reinvocation), _) if let Some(written) = reinvocation.overlay.get(entity) => written.as_ref(),
+            (None, _, Base::State(state)) => state.get(entity),
+            (None, _, Base::Current(_)) => return OwnValue::Unknown,
+        };
+        value.map_or(OwnValue::Absent, OwnValue::Value)
+    }
+    /// Reads the invoked entity: its value, known from [`Attempt::own_value`], was used.
+    pub fn read_own(&mut self) {
+        let (entity, stamp) = (self.frame().entity.clone(), self.stamp());
+        self.observe_entity(&entity, stamp.as_ref());
+    }
     /// Writes the invoked entity.
     pub fn put_own(&mut self, value: &[u8]) {
+        let entity = self.frame().entity.clone();
+        self.change(entity, Some(value)).here();
+    }
+    /// As [`Attempt::put_own`], without a copy.
+    pub fn put_own_shared(&mut self, value: Value) {
         let entity = self.frame().entity.clone();
         self.change(entity, Some(value)).here();
     }
     /// Removes the invoked entity.
     pub fn delete_own(&mut self) {
         let entity = self.frame().entity.clone();
-        self.change(entity, None).here();
+        self.change::<Value>(entity, None).here();
     }
 
     fn entity(&self, key: &str) -> Entity {
@@ -100,47 +148,56 @@ impl Attempt {
     }
 
     pub(super) fn read(&mut self, entity: &Entity, stamp: Option<&Stamp>) -> Option<Value> {
+        match self.observe_entity(entity, stamp) {
+            Observed::Nothing => None,
+            Observed::Written(place) => self.execution.footprint.accesses.at(place).write()?.cloned(),
+            Observed::Base => self.base(entity),
+        }
+    }
+
+    /// Reserves what is read of an entity, and says where its value is.
+    fn observe_entity(&mut self, entity: &Entity, stamp: Option<&Stamp>) -> Observed {
         // What is read after a failure would depend on how far other branches had come.
         if self.is_doomed() {
-            return None;
+            return Observed::Nothing;
         }
         let found = self.execution.footprint.accesses.find(entity);
         if let Some(place) = found {
             self.stamp_access(place, entity, stamp, false);
             let access = self.execution.footprint.accesses.at(place);
-            if let Some(written) = access.write().filter(|_| !planted(Bug::OwnWrites)) {
-                return written.cloned();
+            if access.is_write() && !planted(Bug::OwnWrites) {
+                return Observed::Written(place);
             }
             if access.is_read() {
-                return self.base(entity);
+                return Observed::Base;
             }
         } else if !self.room_for_access() {
-            return None;
+            return Observed::Nothing;
         }
         if !self.admits(|first| first.cached.footprint.admits_read(entity)) {
-            return None;
+            return Observed::Nothing;
         }
         let place = found.unwrap_or_else(|| self.execution.footprint.accesses.add(entity.clone(), Access::default()));
         self.execution.footprint.accesses.at_mut(place).set_read();
         self.stamp_access(place, entity, stamp, false);
-        self.base(entity)
+        Observed::Base
     }
 
     /// Writes an entity of the running function's operator, wherever it is.
-    fn change(&mut self, entity: Entity, value: Option<&[u8]>) -> Locality<()> {
+    fn change<V: AsRef<[u8]> + Into<Value>>(&mut self, entity: Entity, value: Option<V>) -> Locality<()> {
         if self.frame().read_only && !planted(Bug::ReadOnlyWrites) {
             self.doom(Abort::new(
                 Code::ReadOnly,
                 format!("{} is declared read-only and wrote \"{}\"", self.running(), entity.key()),
             ));
         }
-        let bytes = value.map_or(0, <[u8]>::len);
+        let bytes = value.as_ref().map_or(0, |value| value.as_ref().len());
         self.bounded(self.quota.admit_value(bytes));
         self.bounded(quota::admit_key(entity.key().len()));
         if self.is_doomed() || !self.room_for_bytes(bytes) {
             return Locality::Local(());
         }
-        let value = value.map(Value::from);
+        let value = value.map(V::into);
         if let Some(owner) = self.elsewhere(&entity) {
             return if self.may_reach() {
                 Locality::Remote(self.ask(owner, Operation::Put(entity, value)))
