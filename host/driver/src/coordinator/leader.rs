@@ -22,6 +22,7 @@ use super::placing;
 use super::snapshots::{Scheduler, SchedulerEffect};
 use crate::snapshots::{SnapshotConfig, SnapshotScheduler, SnapshotSummary};
 use crate::time::{Instant, earliest};
+use crate::wire::WrittenPart;
 
 /// A generation that runs.
 #[derive(Debug)]
@@ -180,8 +181,10 @@ impl<W> LeaderState<W> {
         self.machine.seats()
     }
 
-    pub(super) fn snapshot_placement(&self) -> &Arc<Placement> {
-        &self.snapshot_placement
+    /// Whether a worker may have written a part. What it says again of a snapshot that there is may be of other owners.
+    pub(super) fn admits_part(&self, worker: WorkerId, part: &WrittenPart) -> bool {
+        self.snapshots.as_ref().is_some_and(|scheduler| scheduler.is_past(part.epoch))
+            || part.hashes.iter().all(|(partition, _)| self.snapshot_placement.owner_of(*partition) == Some(worker))
     }
 
     /// A snapshot begins.

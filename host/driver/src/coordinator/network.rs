@@ -100,8 +100,7 @@ impl<W, R> CoordinatorDriver<W, R> {
             Envelope::PartWritten { generation, part } => {
                 let Some(leader) = self.leads(generation) else { return };
                 let Some(worker) = leader.worker(from) else { return };
-                let owns = |partition| leader.snapshot_placement().owner_of(partition) == Some(worker);
-                if !part.hashes.iter().all(|(partition, _)| owns(*partition)) {
+                if !leader.admits_part(worker, &part) {
                     return self.misbehaved(from, "it has written partitions that are not its own", step);
                 }
                 self.snapshots(step, |scheduler, now, effects| scheduler.part(worker, part, now, effects));

@@ -622,6 +622,22 @@ fn a_worker_that_has_written_what_is_not_its_own_is_given_up() {
     assert!(!rig.has(|effect| matches!(effect, Effect::PutManifest(_))));
 }
 
+/// The owners may have changed since, and what it says again is on its way for long.
+#[test]
+fn what_a_worker_says_again_of_a_snapshot_that_there_is_is_not_held_against_it() {
+    let mut rig = Rig::live(true);
+    rig.deploy("shop", "admin");
+    rig.step(Event::TakeSnapshot { waiter: "keeper" });
+    rig.part(0, 1);
+    rig.part(1, 1);
+    let (node, generation) = (rig.members[0].node, rig.generation);
+    rig.step(Event::ManifestPut { generation, result: Ok(ManifestPut { sequence: 1, bytes: 2, written_bytes: 2 }) });
+    let foreign = vec![(PartitionId(LAYOUT.partitions as u16), StateHash(7))];
+    let part = WrittenPart { epoch: Epoch(1), objects: Vec::new(), hashes: foreign, carried: Vec::new() };
+    rig.envelope(node, Envelope::PartWritten { generation, part });
+    assert!(!rig.has(|effect| matches!(effect, Effect::PeerError)));
+}
+
 #[test]
 fn what_the_store_says_to_a_generation_that_is_over_is_not_heard() {
     let _transcript = scenario!("coordinator");

@@ -313,10 +313,14 @@ impl<W> SnapshotScheduler<W> {
         self.advance(effects);
     }
 
+    /// Whether there is a snapshot of this epoch, or of a later one: what is said of its parts was heard before.
+    pub fn is_past(&self, epoch: Epoch) -> bool {
+        self.newest.is_some_and(|(newest, _)| epoch <= newest)
+    }
+
     /// A worker says what it has written: for the first time, or again.
     pub fn part(&mut self, worker: WorkerId, part: WrittenPart, now: Instant, effects: &mut Vec<SnapshotEffect<W>>) {
-        // It was heard before: of the snapshot before this one, or of this one.
-        if self.newest.is_some_and(|(epoch, _)| part.epoch <= epoch) {
+        if self.is_past(part.epoch) {
             return;
         }
         let of = match &mut self.stage {
