@@ -29,7 +29,7 @@ def run_build(entry, project, output, *options):
         "styx.build",
         entry,
         "--wit",
-        ROOT / "wit",
+        ROOT / "wit/0.1",
         "--path",
         project,
         "-o",
