@@ -304,6 +304,18 @@ fn a_worker_says_what_is_its_own_and_only_until_it_has_finished() {
     is_refused(&mut coordinator, 0, changes(own), why::TWICE);
 }
 
+/// As who takes it into a record, or skips one of it by its TID, looks for it.
+#[test]
+fn what_is_carried_is_in_the_order_of_tids_whoever_says_so_first() {
+    let (_, mut coordinator, _) = phases().swap_remove(4);
+    let Message::Finished(end) = finished(&coordinator, 1) else { unreachable!() };
+    for (worker, tids) in [(1, [2, 7]), (0, [1, 5])] {
+        let carried = tids.map(Tid).to_vec();
+        say(&mut coordinator, worker, Message::Finished(Finished { carried, ..end.clone() }));
+    }
+    assert_eq!(coordinator.carried(), [1, 2, 5, 7].map(Tid));
+}
+
 #[test]
 fn who_knows_of_other_deployments_is_expelled() {
     let _transcript = scenario!("coordinator");
