@@ -14,6 +14,9 @@ use crate::outcome::Failure;
 /// The longest value that an invocation brings along, in bytes: a longer one is copied for those only who ask for it.
 const TOLD_BYTES_MAX: usize = 2 << 10;
 
+/// The most bytes of an invocation that an instance keeps for the next one.
+const KEPT_BYTES_MAX: usize = 64 << 10;
+
 /// What `invoke` of 0.1 takes: the function, written `operator.function`, the key and the arguments.
 pub(crate) type Separate = (Arc<str>, Arc<str>, Value);
 
@@ -33,7 +36,7 @@ pub(crate) enum EntityTold {
 /// `styx:guest/types.invocation`.
 #[derive(Clone, ComponentType, Lower)]
 #[component(record)]
-pub(crate) struct Invocation {
+pub(crate) struct Together {
     bytes: Arc<Vec<u8>>,
     #[component(name = "function-end")]
     function_end: u32,
@@ -46,11 +49,11 @@ pub(crate) struct Invocation {
     time: u64,
 }
 
-impl Invocation {
-    /// Of the attempt's frame, written into `bytes`, whatever they held.
-    pub fn new(function: &str, attempt: &Attempt, mut bytes: Arc<Vec<u8>>) -> Self {
+impl Together {
+    /// Of the attempt's frame, written into `bytes`, whatever they held: they are shared for the length of the call.
+    pub fn new(function: &str, attempt: &Attempt, bytes: &mut Arc<Vec<u8>>) -> Self {
         let frame = attempt.frame();
-        let into = Arc::make_mut(&mut bytes);
+        let into = Arc::make_mut(bytes);
         into.clear();
         let mut ends = [0; 3];
         for (end, part) in ends.iter_mut().zip([function.as_bytes(), frame.entity.key().as_bytes(), &frame.args]) {
@@ -66,7 +69,8 @@ impl Invocation {
             OwnValue::Value(_) | OwnValue::Unknown => EntityTold::Untold,
         };
         let [function_end, key_end, arguments_end] = ends;
-        Invocation { bytes, function_end, key_end, arguments_end, entity, tid: attempt.tid().0, time: attempt.time().0 }
+        let bytes = bytes.clone();
+        Together { bytes, function_end, key_end, arguments_end, entity, tid: attempt.tid().0, time: attempt.time().0 }
     }
 }
 
@@ -91,6 +95,9 @@ pub(crate) struct EntityAccess<L> {
 }
 
 impl<L> EntityAccess<L> {
+    /// Of a guest that does everything by imports.
+    pub const NONE: Self = EntityAccess { read: false, change: Change::None };
+
     /// Does it; `put` writes a value, and says how long it was. Gives the bytes moved.
     pub fn settle(self, attempt: &mut Attempt, put: impl FnOnce(&mut Attempt, L) -> usize) -> usize {
         if self.read {
@@ -116,9 +123,8 @@ pub(crate) struct Outcome {
 }
 
 impl From<std::result::Result<Value, Failure>> for Outcome {
-    /// Of a guest that does everything by imports.
     fn from(returned: std::result::Result<Value, Failure>) -> Self {
-        Outcome { entity: EntityAccess { read: false, change: Change::None }, returned }
+        Outcome { entity: EntityAccess::NONE, returned }
     }
 }
 
@@ -144,13 +150,13 @@ impl Version {
 /// The `invoke` of an instance.
 pub(crate) enum Invoke {
     Asking(TypedFunc<Separate, (std::result::Result<Value, Failure>,)>),
-    Told(TypedFunc<(Invocation,), (Outcome,)>),
+    Told(TypedFunc<(Together,), (Outcome,)>),
 }
 
 /// What `invoke` is called with.
 pub(crate) enum Arguments {
     Separate(Separate),
-    Together(Invocation),
+    Together(Together),
 }
 
 impl Invoke {
@@ -178,9 +184,11 @@ impl Invoke {
                 Arguments::Separate((function.clone(), frame.entity.key().clone(), frame.args.clone()))
             }
             Invoke::Told(_) => {
-                let invocation = Invocation::new(function, attempt, std::mem::take(bytes));
-                // Shared for the length of the call.
-                *bytes = invocation.bytes.clone();
+                let invocation = Together::new(function, attempt, bytes);
+                // Nobody counts what idle instances keep.
+                if bytes.capacity() > KEPT_BYTES_MAX {
+                    *bytes = Arc::default();
+                }
                 Arguments::Together(invocation)
             }
         }

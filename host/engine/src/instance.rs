@@ -25,7 +25,7 @@ pub(crate) struct Instance {
     /// Bytes of linear memory when the last call began.
     memory_at_entry: usize,
     /// What the last call was made with, to be used again.
-    bytes: Arc<Vec<u8>>,
+    kept: Arc<Vec<u8>>,
 }
 
 /// A call to be made in an instance.
@@ -99,7 +99,7 @@ impl Instance {
                     calls: 0,
                     memory_at_start,
                     memory_at_entry: memory_at_start,
-                    bytes: Arc::default(),
+                    kept: Arc::default(),
                 })
             }
             Err(error) => {
@@ -161,7 +161,7 @@ impl Instance {
         self.calls += 1;
         self.memory_at_entry = self.bytes();
         let attempt = &context.attempt;
-        let arguments = self.invoke.arguments(&call.function, attempt, &mut self.bytes);
+        let arguments = self.invoke.arguments(&call.function, attempt, &mut self.kept);
         let fuel = Fuel { allowed: attempt.fuel_allowed(), limit: attempt.fuel_limit() };
         self.store.set_fuel(fuel.allowed).expect("fuel is on");
         self.store.data_mut().enter(context, call.memory_max);

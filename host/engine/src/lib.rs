@@ -8,8 +8,8 @@
 //! In a cluster (`tasks`) guests run on fibers, and one that needs another worker is suspended (`suspended`) while its
 //! thread goes on with the next task. A single worker has none of that.
 //!
-//! Modules depend on each other in one direction: `limits`, `config`, `budget`, `memory`, `rendezvous` <- `contract` <- `component`, `guest`, `instance`, `pool`, `invocation` (one
-//! recursive type: see there) <- `imports`, `suspended` <- `engine` <- `executor` <- `tasks`; `upload` stands on `engine`.
+//! Modules depend on each other in one direction: `limits`, `config`, `budget`, `memory`, `rendezvous` <- `component`, `contract`,
+//! `guest`, `instance`, `outcome`, `pool`, `invocation` (one recursive type: see there) <- `imports`, `suspended` <- `engine` <- `executor` <- `tasks`; `upload` stands on `engine`.
 //!
 //! **Nothing here** reads a clock or draws a random number, and no guest can: time and randomness
 //! come from the transaction, and fuel, not time, ends what does not end.

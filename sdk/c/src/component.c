@@ -1,6 +1,6 @@
 /*
- * The imports and exports of the world `function`, by the canonical ABI, written by hand: half a dozen structs,
- * and nothing is copied. A test compares the contract with the one that this was written for:
+ * The imports and exports of the world `function`, by the canonical ABI, written by hand: half a dozen structs; what is
+ * read in place, or kept until it is told, is copied within the arena. A test compares the contract with the one that this was written for:
  * sha256 of wit/guest.wit: 34c0b30e4499bd03c90eaa114f2bde44fcd6cf98b2d140ee85ad537b14ea85e2
  */
 #ifdef __wasm__
@@ -161,8 +161,8 @@ void host_call(name operator_name, name key, name function, name arguments, host
     now.entity = (entity_access){0};
     now.told = UNTOLD;
     slice value = entity.change.value;
-    calls_call(entity.read, entity.change.kind, value.data, value.length, operator_name.data, operator_name.length, key.data, key.length, function.data, function.length,
-               arguments.data, arguments.length, &called);
+    calls_call(entity.read, entity.change.kind, value.data, value.length, operator_name.data, operator_name.length,
+               key.data, key.length, function.data, function.length, arguments.data, arguments.length, &called);
     *reply = (host_reply){called.failed, called.first, called.message};
 }
 

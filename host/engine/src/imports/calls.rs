@@ -13,22 +13,18 @@ use crate::outcome::Failure;
 
 type Cx<'a> = StoreContextMut<'a, Guest>;
 type Target = (WasmStr, WasmStr, WasmStr, WasmList<u8>);
-/// What the guest did to its own entity before, if it has not said so yet.
-type Before = Option<EntityAccess<WasmList<u8>>>;
+/// What the guest did to its own entity before, and has not said yet.
+type Before = EntityAccess<WasmList<u8>>;
 
 pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>, clustered: bool, version: Version) -> Result<()> {
     match version {
-        Version::Asking => add_call(linker, clustered, |target: Target| (None, target))?,
+        Version::Asking => add_call(linker, clustered, |target: Target| (Before::NONE, target))?,
         Version::Told => add_call(
             linker,
             clustered,
-            |(entity, operator, key, function, args): (
-                EntityAccess<WasmList<u8>>,
-                WasmStr,
-                WasmStr,
-                WasmStr,
-                WasmList<u8>,
-            )| { (Some(entity), (operator, key, function, args)) },
+            |(before, operator, key, function, args): (Before, WasmStr, WasmStr, WasmStr, WasmList<u8>)| {
+                (before, (operator, key, function, args))
+            },
         )?,
     }
     linker.func_wrap("call-async", |mut cx: Cx<'_>, (operator, key, function, args): Target| {
@@ -81,11 +77,9 @@ where
 
 /// What is called, and what is called by that, sees what the guest did to its own entity. Gives the bytes moved.
 fn settle(cx: &Cx<'_>, attempt: &mut Attempt, before: Before) -> usize {
-    before.map_or(0, |entity| {
-        entity.settle(attempt, |attempt, value: WasmList<u8>| {
-            attempt.put_own(value.as_le_slice(cx));
-            value.len()
-        })
+    before.settle(attempt, |attempt, value| {
+        attempt.put_own(value.as_le_slice(cx));
+        value.len()
     })
 }
 

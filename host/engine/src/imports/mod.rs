@@ -1,4 +1,5 @@
-//! The imports of `wit/guest.wit`, and of 0.1, which differ in `calls.call` only. Every one goes through the attempt, which records it.
+//! The imports of `wit/guest.wit`, and of 0.1, which differ in `calls.call` only. Every one goes through the attempt, which
+//! records it.
 //!
 //! Written by hand on the hot path: keys and values are borrowed from the guest's memory, results
 //! are lowered from shared values, nothing is copied twice. In a cluster, the imports that may need another worker are

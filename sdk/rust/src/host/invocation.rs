@@ -74,6 +74,17 @@ impl Place {
     }
 }
 
+impl Returned {
+    const NOTHING: Returned = Returned {
+        read: 0,
+        change: 0,
+        value: Place::NOWHERE,
+        failed: 0,
+        first: Place::NOWHERE,
+        message: Place::NOWHERE,
+    };
+}
+
 const _: () = assert!(size_of::<Returned>() == 36 && std::mem::offset_of!(Returned, failed) == 16);
 
 const NOTHING: EntityAccess = EntityAccess { read: false, change: Change::None };
@@ -90,14 +101,7 @@ thread_local! {
             tid: 0,
             time: 0,
             own: NOTHING,
-            returned: Returned {
-                read: 0,
-                change: 0,
-                value: Place::NOWHERE,
-                failed: 0,
-                first: Place::NOWHERE,
-                message: Place::NOWHERE,
-            },
+            returned: Returned::NOTHING,
             reply: Vec::new(),
             failure: (Cow::Borrowed(""), String::new()),
         })
@@ -182,14 +186,7 @@ pub unsafe fn invoke(
     let result = run(function, key, arguments);
     change(|now| {
         now.phase = Phase::Idle;
-        now.returned = Returned {
-            read: now.own.read.into(),
-            change: 0,
-            value: Place::NOWHERE,
-            failed: 0,
-            first: Place::NOWHERE,
-            message: Place::NOWHERE,
-        };
+        now.returned = Returned { read: now.own.read.into(), ..Returned::NOTHING };
         match &now.own.change {
             Change::None => {}
             Change::Put(value) => (now.returned.change, now.returned.value) = (1, Place::of(value)),
@@ -212,15 +209,15 @@ pub unsafe fn invoke(
 }
 
 pub(crate) fn key() -> String {
-    now(|now| text(now, now.function_end, now.key_end).to_owned())
+    now(|now| String::from_utf8_lossy(key_of(now)).into_owned())
 }
 
 pub(super) fn is_key(key: &str) -> bool {
-    now(|now| text(now, now.function_end, now.key_end) == key)
+    now(|now| key_of(now) == key.as_bytes())
 }
 
-fn text(now: &Now, from: usize, to: usize) -> &str {
-    std::str::from_utf8(&now.bytes[from..to]).unwrap_or_default()
+fn key_of(now: &Now) -> &[u8] {
+    &now.bytes[now.function_end..now.key_end]
 }
 
 pub(crate) fn tid() -> u64 {
