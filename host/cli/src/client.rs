@@ -73,8 +73,12 @@ impl Client {
         })
     }
 
-    /// Sends a request whose answer goes on, until `each` wants no more of it.
-    pub(crate) fn stream(&self, request: RequestBuilder, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), CliError> {
+    /// Sends a request whose answer goes on, until `each` wants no more of it. Returns the epoch that it is of, if any.
+    pub(crate) fn stream(
+        &self,
+        request: RequestBuilder,
+        each: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<Option<u64>, CliError> {
         self.runtime.block_on(self.http.stream(request, each)).map_err(shown)
     }
 }

@@ -49,7 +49,8 @@ pub(crate) fn run(client: &Client, args: &LogsArgs, output: &Output) -> Result<(
         }
         // A reader that has gone ends it.
         std::io::stdout().flush().is_ok()
-    })
+    })?;
+    Ok(())
 }
 
 /// One event of the stream.

@@ -356,22 +356,27 @@ impl Client {
     }
 
     /// Makes a request whose answer goes on for as long as there is something to say: each piece goes to `each`, until that
-    /// wants no more.
+    /// wants no more. Returns the epoch that it is of, where that is one.
     ///
     /// # Errors
     /// There is no connection, or none any more, or the server refuses.
-    pub async fn stream(&self, request: RequestBuilder, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Error> {
+    pub async fn stream(
+        &self,
+        request: RequestBuilder,
+        each: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<Option<u64>, Error> {
         const AS_LONG_AS_IT_TAKES: Duration = Duration::from_secs(365 * 24 * 3600);
         let mut response = request.timeout(AS_LONG_AS_IT_TAKES).send().await?;
         if !response.status().is_success() {
             return Err(refused(response.status(), &response.headers().clone(), &response.bytes().await?));
         }
+        let epoch = response.headers().get("styx-epoch").and_then(|epoch| epoch.to_str().ok()?.parse().ok());
         while let Some(piece) = response.chunk().await? {
             if !each(&piece) {
                 break;
             }
         }
-        Ok(())
+        Ok(epoch)
     }
 
     async fn fetch(&self, url: &str) -> Result<Bytes, Error> {

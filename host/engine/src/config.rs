@@ -101,6 +101,10 @@ pub(crate) fn idle_max(purpose: Purpose) -> IdleInstances {
     }
 }
 
+/// Bytes of a memory that stay where they are when the next instance gets its place. What a guest that hoards has touched
+/// beyond that is given back, so that sixteen of them keep 64 MiB.
+const KEEP_RESIDENT: usize = 4 << 20;
+
 /// Slots for every instance that can be alive at once, so that the pool never runs dry: per
 /// executor one for each level of nesting and each idle instance, of which those of long transactions
 /// keep none; those of suspended guests; a few for `describe`. All of it is address space until it is used: 73 TiB with
@@ -134,7 +138,7 @@ fn slots(instances: u32, stacks: u32) -> PoolingAllocationConfig {
         .max_memory_size(MEMORY_BYTES_MAX as usize)
         // Fresh instances: reset only the pages that the last one touched (PAGEMAP_SCAN where the
         // kernel has it), instead of unmapping and faulting them in again.
-        .linear_memory_keep_resident(16 << 20)
+        .linear_memory_keep_resident(KEEP_RESIDENT)
         .table_keep_resident(TABLE_ELEMENTS_MAX)
         .pagemap_scan(Enabled::Auto)
         .max_unused_warm_slots(16);

@@ -14,6 +14,7 @@ use styx_protocol::catalog::{Catalog, Control};
 use styx_protocol::ids::RequestId;
 use styx_protocol::machine::worker::ClientRequest;
 use styx_protocol::replies::Reply;
+use styx_protocol::system::SystemFunction;
 use styx_protocol::transaction::Request;
 use tokio::sync::{mpsc, oneshot};
 
@@ -220,7 +221,9 @@ impl Handle {
     pub fn submit(&self, request: Arc<Request>, waiter: Waiter, receipt: bool) {
         let (id, retained) = (request.id, request.retained);
         let app = || self.catalog.load().operator(request.operator).map(|operator| operator.app.clone());
-        let state = || self.admission.refuses_state(app);
+        // What there is too much of may always be removed.
+        let removes = SystemFunction::named(&request.function) == Some(SystemFunction::Delete);
+        let state = || if removes { None } else { self.admission.refuses_state(app) };
         match self.admission.refuses_writes().or_else(state).map(Answer::Failed) {
             None => {
                 self.request(id, retained, waiter, |waiter| ClientRequest::Submit { request, waiter, receipt });

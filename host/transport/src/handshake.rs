@@ -163,9 +163,7 @@ async fn welcome(inner: &Inner, connection: &mut Connection) -> Result<(Arc<Peer
     }
     certified(connection, &hello)?;
     (inner.admit)(&mine, &hello)?;
-    let Some(peer) = inner.peer(hello.node) else {
-        return Err(io::Error::other("the network stops").into());
-    };
+    let peer = inner.greeted(hello.node)?;
     connection.writer.greet(&Hello { session: peer.session, ..mine });
     Ok((peer, hello))
 }

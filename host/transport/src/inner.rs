@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -11,9 +12,10 @@ use tokio_util::sync::CancellationToken;
 use super::NodeId;
 use super::connection::{Connection, Stream};
 use super::context::Context;
+use super::frame::ReadError;
 use super::hello::Hello;
 use super::peer::{Peer, Task};
-use super::reason::Refusal;
+use super::reason::{Reason, Refusal};
 
 /// Decides whether a node that has connected is welcome: this node's greeting, then the other's.
 pub type Admit = dyn Fn(&Hello, &Hello) -> Result<(), Refusal> + Send + Sync;
@@ -32,6 +34,10 @@ pub(super) struct Inner {
     pub(super) peers: RwLock<BTreeMap<NodeId, Known>>,
 }
 
+/// Most peers that are known. There are as many as have ever greeted, unless somebody says that they are gone; and where there is
+/// no TLS, anybody may greet by any id.
+const PEERS_MAX: usize = 4096;
+
 impl Inner {
     pub(super) fn hello(&self) -> Hello {
         let hello = self.hello.read().unwrap_or_else(PoisonError::into_inner).clone();
@@ -43,9 +49,33 @@ impl Inner {
         Connection::new(stream, counters.clone(), options.body_bytes_max)
     }
 
-    /// The peer of this id, from now on at least. None if the network stops.
-    pub(super) fn peer(&self, id: NodeId) -> Option<Arc<Peer>> {
-        self.with_known(id, |known| known.peer.clone())
+    /// The peer of this id, which has greeted, from now on at least.
+    ///
+    /// # Errors
+    /// It is one too many, or the network stops.
+    pub(super) fn greeted(&self, id: NodeId) -> Result<Arc<Peer>, ReadError> {
+        if !self.has_room_for(id) {
+            return Err(Refusal::new(Reason::TooManyConnections, "too many nodes are connected here").into());
+        }
+        let known = self.with_known(id, |known| known.peer.clone());
+        known.ok_or_else(|| io::Error::other("the network stops").into())
+    }
+
+    /// Whether another peer may be known. If it is one too many, those are forgotten that are neither connected nor dialed, as
+    /// they would be if this process had begun anew.
+    fn has_room_for(&self, id: NodeId) -> bool {
+        let mut peers = self.peers.write().unwrap_or_else(PoisonError::into_inner);
+        if peers.len() < PEERS_MAX || peers.contains_key(&id) {
+            return true;
+        }
+        peers.retain(|_, known| {
+            let stays = known.dialing.is_some() || *known.peer.connected.borrow();
+            if !stays {
+                known.peer.stop.cancel();
+            }
+            stays
+        });
+        peers.len() < PEERS_MAX
     }
 
     /// Does something with the peer of this id; `None` if the network stops.

@@ -171,6 +171,11 @@ impl Network {
     }
 
     /// Counters of what was sent, received and refused.
+    /// Nodes that are known: connected, dialed, or gone and not forgotten yet.
+    pub fn peers(&self) -> usize {
+        self.inner.peers.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     pub fn counters(&self) -> &Counters {
         &self.inner.context.counters
     }

@@ -34,7 +34,7 @@ impl Default for BundleLimits {
     fn default() -> Self {
         Self {
             entries: 256,
-            archive_bytes: 256 << 20,
+            archive_bytes: 128 << 20,
             file_bytes: 128 << 20,
             total_bytes: 512 << 20,
             manifest_bytes: 1 << 20,

@@ -17,6 +17,7 @@ mod quarantine;
 mod reference;
 mod slow;
 mod snapshots;
+mod state;
 mod storage;
 mod traces;
 mod verbs;

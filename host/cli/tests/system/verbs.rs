@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::process::{Endpoints, Process, build, testkit};
 
 /// Exit status, standard output and standard error of the program.
-fn styx(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
+pub fn styx(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_styx"));
     let output = command.current_dir(directory).args(arguments).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -18,7 +18,7 @@ fn styx(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
 }
 
 /// The same for a server, as JSON.
-fn asked(server: &Process, arguments: &[&str]) -> (i32, Value) {
+pub fn asked(server: &impl Endpoints, arguments: &[&str]) -> (i32, Value) {
     // Without the scheme, as people type it.
     let (admin, ingress) = (server.admin().to_owned(), server.ingress().to_owned());
     let mut all = vec!["--json", "--admin-url", &admin, "--ingress-url", &ingress];
@@ -87,13 +87,22 @@ async fn what_was_sent_is_asked_for_and_state_is_written_as_lines() {
         assert_eq!(server.call(&format!("testkit/b/{number:04}/append"), "[1]").await.status, 200);
     }
     let file = directory.path().join("state.ndjson");
-    let (status, _) = asked(&server, &["state", "export", "testkit", "--output", file.to_str().unwrap()]);
-    assert_eq!(status, 0);
-    let text = std::fs::read_to_string(&file).unwrap();
-    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let exported = |arguments: &[&str]| {
+        let verb = ["state", "export", "testkit", "--output", file.to_str().unwrap()];
+        assert_eq!(asked(&server, &[&verb, arguments].concat()).0, 0);
+        let text = std::fs::read_to_string(&file).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>()
+    };
+    let lines = exported(&["--live"]);
     assert_eq!(lines.len(), 1101);
     assert_eq!(lines[0], json!({ "operator": "a", "key": "k", "encoding": "json", "value": [5] }));
     assert_eq!(lines[1100], json!({ "operator": "b", "key": "1099", "encoding": "json", "value": [1] }));
+    // The same of a snapshot that is taken for it, in the order of partitions; and of that once more.
+    for more in [&[] as &[&str], &["--latest"]] {
+        let mut of_snapshot = exported(more);
+        of_snapshot.sort_by_key(|line| (line["operator"].to_string(), line["key"].to_string()));
+        assert_eq!(of_snapshot, lines);
+    }
     let (_, all) = asked(&server, &["state", "scan", "testkit/b", "--all"]);
     assert_eq!(all["entries"].as_array().unwrap().len(), 1100);
 }

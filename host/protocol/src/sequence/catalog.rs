@@ -10,7 +10,7 @@ use crate::abort::{Abort, Code};
 use crate::cluster::placement::{Placement, Seat};
 use crate::ids::{OperatorId, Timestamp};
 use crate::sequence::quarantine::{Quarantine, Quarantined, Subject};
-use crate::sequence::system::{self, RESERVED_PREFIXES, SystemOperator, is_reserved};
+use crate::sequence::system::{self, RESERVED_PREFIXES, SystemFunction, SystemOperator, is_reserved};
 use crate::sequence::token::Token;
 
 /// SHA-256 of a component. The log carries digests; the bytes live in the object store.
@@ -246,7 +246,7 @@ pub struct Operator {
     pub isolation: Isolation,
     /// Bounds of the app.
     pub limits: Limits,
-    /// Names of the functions, `operator.function` as guests are told, and whether they are read-only.
+    /// Those that the deployment declares, then the system's.
     functions: Vec<FunctionEntry>,
 }
 
@@ -260,14 +260,20 @@ pub struct FunctionEntry {
     pub read_only: bool,
     /// What its transactions are promised, when a request calls it.
     pub consistency: Consistency,
+    /// No guest's, but the system's.
+    pub system: Option<SystemFunction>,
 }
 
 impl Operator {
-    /// Index of the function called `name`.
+    /// Index of the function called `name`, of those that are declared.
     pub fn function_index(&self, name: &str) -> Option<u16> {
+        self.requested_index(name).filter(|at| self.function(*at).system.is_none())
+    }
+    /// Index of the function called `name`, of all that a request may call.
+    pub fn requested_index(&self, name: &str) -> Option<u16> {
         self.functions.iter().position(|function| &*function.name == name).map(|at| at as u16)
     }
-    /// All functions, by index.
+    /// All functions, by index, those of the system last.
     pub fn functions(&self) -> impl Iterator<Item = &FunctionEntry> {
         self.functions.iter()
     }
@@ -686,6 +692,13 @@ impl Catalog {
                 self.operators.push(None);
                 (OperatorId(self.operators.len() as u32 - 1), spec.key_prefix.is_some())
             });
+            let entry = |function: &str, system| FunctionEntry {
+                name: function.into(),
+                qualified: format!("{}.{function}", spec.name).into(),
+                read_only: false,
+                consistency: Consistency::Serializable,
+                system,
+            };
             self.operators[id.0 as usize] = Some(Arc::new(Operator {
                 id,
                 app: app.name.clone(),
@@ -698,11 +711,11 @@ impl Catalog {
                     .functions
                     .iter()
                     .map(|function| FunctionEntry {
-                        name: function.name.as_str().into(),
-                        qualified: format!("{}.{}", spec.name, function.name).into(),
                         read_only: function.read_only,
                         consistency: function.consistency,
+                        ..entry(&function.name, None)
                     })
+                    .chain(SystemFunction::ALL.map(|function| entry(function.name(), Some(function))))
                     .collect(),
             }));
         }

@@ -1,6 +1,7 @@
-//! System operators: operators of no app, whose entities hold the system's own state.
+//! System operators: operators of no app, whose entities hold the system's own state; and system functions, which every
+//! operator of an app has besides its own.
 //!
-//! Their entities lie in partitions like any others: what snapshots, the state hash, recovery and a
+//! Entities of system operators lie in partitions like any others: what snapshots, the state hash, recovery and a
 //! change of placement do for entities of apps, they do for these. Apps can neither declare operators
 //! of such names nor reach their entities, for a function names operators by its own app.
 
@@ -26,6 +27,33 @@ pub const RESERVED_PREFIXES: [&str; 2] = ["styx.", "_"];
 
 /// Ids from here on are the system's. The last one stands for replies in stored snapshots.
 const FIRST: u32 = 0xffff_ff00;
+
+/// A function that every operator has besides those that it declares, and that no guest runs: whoever operates an app
+/// changes its entities by it, each in a transaction like any other. Functions of apps cannot call it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SystemFunction {
+    /// Writes the entity: its arguments are the value, as it is.
+    Put,
+    /// Removes the entity.
+    Delete,
+}
+
+impl SystemFunction {
+    pub const ALL: [SystemFunction; 2] = [SystemFunction::Put, SystemFunction::Delete];
+
+    /// The name, which no function of an app can have.
+    pub fn name(self) -> &'static str {
+        match self {
+            SystemFunction::Put => "styx.put",
+            SystemFunction::Delete => "styx.delete",
+        }
+    }
+
+    /// The function of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|function| function.name() == name)
+    }
+}
 
 /// Whether an operator of an app may not have this name.
 pub fn is_reserved(name: &str) -> bool {

@@ -13,6 +13,7 @@ mod console;
 mod deploy;
 mod document;
 mod events;
+mod export;
 mod health;
 mod identity;
 mod logs;
@@ -128,6 +129,7 @@ fn endpoints() -> OpenApiRouter<Admin> {
         .routes(routes!(apps::list))
         .routes(routes!(apps::get, apps::remove))
         .routes(routes!(apps::document))
+        .routes(routes!(export::export))
         .routes(routes!(deploy::list, deploy::deploy))
         .routes(routes!(deploy::get))
         .routes(routes!(deploy::activate))

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use styx_protocol::abort::Code;
 use styx_protocol::catalog::Catalog;
-use styx_protocol::entity::{Key, Value};
+use styx_protocol::entity::Key;
 
 use super::apps::app_of;
 use super::queries::{Queries, unexpected};
@@ -25,7 +25,7 @@ const PAGE_BYTES_MAX: u64 = 8 << 20;
 
 /// A value as JSON if it is JSON, else in base64.
 #[derive(Debug, Serialize, ToSchema)]
-struct EncodedValue {
+pub(super) struct EncodedValue {
     #[schema(value_type = serde_json::Value)]
     value: Box<RawValue>,
     /// `json` or `base64`.
@@ -33,7 +33,7 @@ struct EncodedValue {
 }
 
 impl EncodedValue {
-    fn of(value: &Value) -> Self {
+    pub(super) fn of(value: &[u8]) -> Self {
         // Numbers keep their digits.
         let json = std::str::from_utf8(value).ok().and_then(|text| RawValue::from_string(text.trim().to_owned()).ok());
         match json {

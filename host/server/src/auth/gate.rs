@@ -70,8 +70,14 @@ impl Gate {
             Some(address) if !identity.is_known => address,
             _ => identity.name.as_str().into(),
         });
-        let visitor =
-            Visitor { gate: self.clone(), shown: shown.map(Arc::from), identity, counted, version: catalog.version() };
+        let visitor = Visitor {
+            gate: self.clone(),
+            shown: shown.map(Arc::from),
+            identity,
+            counted,
+            version: catalog.version(),
+            operates: None,
+        };
         visitor.admit()?;
         Ok(visitor)
     }
@@ -79,6 +85,21 @@ impl Gate {
     /// Keeps what somebody has asked to be changed.
     pub(super) fn note(&self, entry: AuditEntry) {
         self.0.handle.stats().observed.audit.push(entry);
+    }
+
+    /// Keeps that somebody changes entities of an app beside its functions.
+    pub(super) fn note_operation(&self, identity: &str, app: &str) {
+        let path = format!("/v1/call/{app}/…/styx.…");
+        tracing::info!(target: "audit", identity, path, app, "audit");
+        self.note(AuditEntry {
+            time_us: now().0,
+            identity: identity.to_owned(),
+            from: None,
+            method: "POST".to_owned(),
+            path,
+            app: Some(app.to_owned()),
+            status: 200,
+        });
     }
 
     /// How much each client may ask for.

@@ -49,6 +49,8 @@ pub struct Visitor {
     pub(super) counted: Option<Arc<str>>,
     /// Of the catalog by which the identity was found.
     pub(super) version: u64,
+    /// The app whose entities it has changed last beside its functions: said once in the audit log, not for each.
+    pub(super) operates: Option<Arc<str>>,
 }
 
 impl Identity {
@@ -85,6 +87,19 @@ impl Visitor {
         } else {
             self.examine(scope, app, catalog)
         }
+    }
+
+    /// Checks that entities of an app may be changed beside its functions, and says in the audit log who does.
+    ///
+    /// # Errors
+    /// 401 or 403.
+    pub fn may_operate(&mut self, app: &str, catalog: &Catalog) -> Result<(), ApiError> {
+        self.may(Scope::Operate, Some(app), catalog)?;
+        if self.operates.as_deref() != Some(app) {
+            self.operates = Some(app.into());
+            self.gate.note_operation(&self.identity.name, app);
+        }
+        Ok(())
     }
 
     #[inline(never)]

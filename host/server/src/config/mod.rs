@@ -73,7 +73,7 @@ pub struct ServerConfig {
     pub backlog_max: usize,
 
     /// Most memory for what clients send and do not read, all together; one alone gets half of it
-    #[arg(help_heading = roles::ALL, long, value_name = "SIZE", value_parser = bytes, default_value = "512MiB")]
+    #[arg(help_heading = roles::ALL, long, value_name = "SIZE", value_parser = bytes, default_value = "320MiB")]
     pub client_memory: u64,
     /// Most connections of one address to each HTTP port
     #[arg(help_heading = roles::ALL, long, value_name = "N", value_parser = count::<{ usize::MAX }>, default_value = "1000")]

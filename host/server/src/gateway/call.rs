@@ -18,9 +18,10 @@ use tokio::sync::oneshot;
 use utoipa::{IntoParams, ToSchema};
 
 use super::Ingress;
+use super::callee::admit;
 use super::json::is_json;
 use super::path::{self, CallPath};
-use super::request::{Call, check_idempotency_key, derived_id, parse_id, prepare};
+use super::request::{Call, check_idempotency_key, derived_id, parse_id};
 use super::watching::watch;
 use crate::auth::Visitor;
 use crate::handle::{Answer, Failure, Waiter, hold_result};
@@ -133,7 +134,7 @@ async fn submit(
     stats: &mut Option<&'static FunctionStats>,
 ) -> Result<(Answer, bool), Option<ApiError>> {
     let found = path::parse(uri.path(), prefix).and_then(|path| {
-        visitor.may(Scope::Invoke, Some(&path.app), &ingress.handle.catalog())?;
+        admit(&mut visitor, &path.app, &path.function, &ingress.handle.catalog())?;
         Ok((path, idempotency_key(headers)?))
     });
     let (path, idempotency_key) = match found {
@@ -178,19 +179,19 @@ async fn read(
     stats: &mut Option<&'static FunctionStats>,
 ) -> Result<(Request, bool, Option<Account>), ApiError> {
     let directory = ingress.directories.of(ingress.handle.catalog());
-    let target = match directory.resolve(&path.app, &path.operator, &path.function) {
-        Ok(target) => target,
+    let callee = match directory.callee(&path.app, &path.operator, &path.function) {
+        Ok(callee) => callee,
         Err(error) => return Err(refuse(error, headers, body).await),
     };
-    *stats = Some(target.function.stats);
+    *stats = callee.stats();
     let limits = BodyLimits {
-        bytes: u64::from(target.operator.payload).min(ingress.options.body_bytes_max),
+        bytes: u64::from(callee.payload()).min(ingress.options.body_bytes_max),
         silence: ingress.options.silence,
     };
     let body = read_body(headers, body, "the arguments", limits, &ingress.options.memory).await?;
     let mut scratch = Vec::with_capacity(body.bytes.len() + 2);
     let call = Call { key: &path.key, args: &body.bytes, idempotency_key, retained: receipt };
-    Ok((prepare(target, call, &mut scratch)?, target.function.read_only, body.account))
+    Ok((callee.prepare(call, &mut scratch)?, callee.is_read_only(), body.account))
 }
 
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {

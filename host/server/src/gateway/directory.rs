@@ -98,6 +98,23 @@ impl Directory {
     /// # Errors
     /// There is none such; the hint names the nearest.
     pub fn resolve(&self, app: &str, operator: &str, function: &str) -> Result<Target<'_>, ApiError> {
+        let (app, operator) = self.operator(app, operator)?;
+        let Some(function) = operator.functions.get(function) else {
+            let message = format!("operator \"{}\" has no function \"{}\"", operator.name, shorten(function));
+            return Err(unknown(
+                Code::UnknownFunction,
+                message,
+                suggestion(function, operator.functions.keys().map(|name| &**name), "the operator has none"),
+            ));
+        };
+        Ok(Target { app, operator, function })
+    }
+
+    /// An operator, and the name of its app.
+    ///
+    /// # Errors
+    /// There is none such; the hint names the nearest.
+    pub fn operator(&self, app: &str, operator: &str) -> Result<(&str, &Operator), ApiError> {
         let Some(found) = self.apps.get(app) else {
             let known = self.catalog.apps().map(|app| &*app.name);
             return Err(unknown(
@@ -114,15 +131,7 @@ impl Directory {
                 suggestion(operator, found.operators.keys().map(|name| &**name), "the app has none"),
             ));
         };
-        let Some(function) = operator.functions.get(function) else {
-            let message = format!("operator \"{}\" has no function \"{}\"", operator.name, shorten(function));
-            return Err(unknown(
-                Code::UnknownFunction,
-                message,
-                suggestion(function, operator.functions.keys().map(|name| &**name), "the operator has none"),
-            ));
-        };
-        Ok(Target { app: &found.name, operator, function })
+        Ok((&found.name, operator))
     }
 }
 

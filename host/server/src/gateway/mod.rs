@@ -10,6 +10,7 @@
 mod arguments;
 mod batch;
 mod call;
+mod callee;
 mod directory;
 mod json;
 mod loopback;
@@ -20,6 +21,7 @@ mod pipeline;
 mod reply;
 mod request;
 mod schema;
+mod system;
 #[cfg(test)]
 mod tests;
 mod watching;

@@ -11,13 +11,13 @@ use std::time::Instant;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use styx_protocol::token::Scope;
 use tokio::sync::mpsc;
 
 use super::Ingress;
+use super::callee::admit;
 use super::json::compact;
 use super::reply::{refusal, reply};
-use super::request::{Call, check_idempotency_key, derived_id, prepare};
+use super::request::{Call, check_idempotency_key, derived_id};
 use super::watching::watch;
 use crate::auth::Visitor;
 use crate::handle::{Answer, Answers, Waiter};
@@ -235,19 +235,19 @@ impl Pipeline {
         };
         let catalog = self.ingress.handle.catalog();
         let admitted = self.visitor.admit();
-        if let Err(why) = admitted.and_then(|()| self.visitor.may(Scope::Invoke, Some(&envelope.app), &catalog)) {
+        let admitted = admitted.and_then(|()| admit(&mut self.visitor, &envelope.app, &envelope.function, &catalog));
+        if let Err(why) = admitted {
             return Err((echo(envelope.id), why));
         }
         let directory = self.ingress.directories.of(catalog);
-        let prepared = directory.resolve(&envelope.app, &envelope.operator, &envelope.function).and_then(|target| {
+        let prepared = directory.callee(&envelope.app, &envelope.operator, &envelope.function).and_then(|callee| {
             let call = Call {
                 key: &envelope.key,
                 args: envelope.args.map_or(b"", |args| args.get().as_bytes()),
                 idempotency_key: envelope.idempotency_key.as_deref(),
                 retained: false,
             };
-            let function = target.function;
-            Ok((prepare(target, call, &mut self.scratch)?, function.read_only, function.stats))
+            Ok((callee.prepare(call, &mut self.scratch)?, callee.is_read_only(), callee.stats()))
         });
         match prepared {
             Ok((mut request, read_only, stats)) => {
@@ -255,7 +255,7 @@ impl Pipeline {
                 watch(&mut request, envelope.trace, envelope.traceparent.as_deref(), has_key, &self.ingress);
                 let waiter = self.slot(envelope.id, started, held, read_only, None);
                 if let Waiter::Stream { ticket, .. } = &waiter {
-                    self.slots[*ticket as usize].stats = Some(stats);
+                    self.slots[*ticket as usize].stats = stats;
                 }
                 if read_only {
                     self.ingress.handle.query(request, waiter);

@@ -38,10 +38,7 @@ pub fn prepare(target: Target<'_>, call: Call<'_>, scratch: &mut Vec<u8>) -> Res
         return Err(ApiError::too_large("the arguments", payload)
             .hint("send less, or raise `payload` in [limits] of styx.toml"));
     }
-    let id = match call.idempotency_key {
-        Some(key) => derived_id(target.app, check_idempotency_key(key)?),
-        None => fresh_id(),
-    };
+    let id = request_id(target.app, &call)?;
     scratch.clear();
     normalise(target.function, call.args, scratch)?;
     Ok(Request {
@@ -55,7 +52,17 @@ pub fn prepare(target: Target<'_>, call: Call<'_>, scratch: &mut Vec<u8>) -> Res
     })
 }
 
-fn check_key(key: &str) -> Result<(), ApiError> {
+/// The id of a request: always the same one under an idempotency key.
+///
+/// # Errors
+/// 400, if that is none.
+pub(super) fn request_id(app: &str, call: &Call<'_>) -> Result<RequestId, ApiError> {
+    call.idempotency_key.map_or_else(|| Ok(fresh_id()), |key| Ok(derived_id(app, check_idempotency_key(key)?)))
+}
+
+/// # Errors
+/// 400: no entity can have this key.
+pub(super) fn check_key(key: &str) -> Result<(), ApiError> {
     match key.len() {
         0 => Err(ApiError::bad_arguments("the key is empty")
             .hint("every entity has a key: /v1/call/{app}/{operator}/{key}/{function}")),

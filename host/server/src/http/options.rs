@@ -47,7 +47,7 @@ impl Default for HttpOptions {
             silence: Duration::from_secs(30),
             in_flight_max: 4096,
             wait_max: Duration::from_secs(60),
-            memory: Memory::new(512 << 20),
+            memory: Memory::new(320 << 20),
             uploads_max: 4,
             access: Access::default(),
             origins: Origins::default(),

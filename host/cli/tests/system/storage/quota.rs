@@ -81,6 +81,14 @@ async fn an_app_that_has_as_much_state_as_it_may_is_refused_and_no_other() {
         assert!(started.elapsed() < PATIENCE, "it is let in by a restart");
         next += 1;
     }
+    // Entities can be removed, and then there is room.
+    let put = told(server.to_ingress(Method::POST, "/v1/call/greedy/a/more/styx.put").body("[[1]]")).await;
+    put.is_error("a write", 507, "APP_STATE_FULL", "nothing was done");
+    for list in 0..next {
+        let delete = server.to_ingress(Method::POST, &format!("/v1/call/greedy/a/list{list}/styx.delete"));
+        assert_eq!(told(delete).await.status, 200);
+    }
+    is_let_in(&server, "greedy").await;
     delete(&server, "greedy").await;
     server.deploy("greedy", ZIP, testkit().await).await.is_deployed();
     is_let_in(&server, "greedy").await;

@@ -11,6 +11,7 @@ use super::site::{CachedCall, RemoteRequest, RemoteRequests, RemoteResponse};
 use super::{Attempt, CallRecord, Finding, Frame, LogLevel, Target, Usage, quota};
 use crate::abort::{Abort, Code};
 use crate::ids::WorkerId;
+use crate::sequence::system::SystemFunction;
 use crate::sequence::transaction::Transaction;
 use crate::state::entity::{Entity, Key, Payload, Value};
 
@@ -189,7 +190,20 @@ impl Attempt {
             return Next::AwaitRemote(RemoteRequests { operations: vec![(owner, asked)] });
         }
         self.fragment.frames.push(Frame::new(call));
-        Next::Invoke
+        match self.operator().function(self.frame().function).system {
+            None => Next::Invoke,
+            Some(function) => self.run_system(function),
+        }
+    }
+
+    /// Runs a function of the system's, which needs no guest.
+    #[cold]
+    fn run_system(&mut self, function: SystemFunction) -> Next {
+        match function {
+            SystemFunction::Put => self.put_own_shared(self.frame().args.clone()),
+            SystemFunction::Delete => self.delete_own(),
+        }
+        self.invoked(Ok(Value::default()))
     }
 
     fn fail(&mut self, abort: Abort) -> Next {
@@ -243,7 +257,7 @@ impl Attempt {
         let Some(operator) = self.catalog.operator(request.operator) else {
             return Err(Abort::new(Code::UnknownOperator, "the operator is no longer deployed"));
         };
-        let Some(function) = operator.function_index(&request.function) else {
+        let Some(function) = operator.requested_index(&request.function) else {
             let message = format!("operator \"{}\" has no function \"{}\"", operator.name, request.function);
             return Err(Abort::new(Code::UnknownFunction, message));
         };

@@ -334,6 +334,36 @@ fn who_cannot_begin_is_refused() {
 }
 
 #[test]
+fn requests_may_call_what_the_system_does_itself_and_functions_may_not() {
+    let ended = |function: &str, args: &[u8], query: bool| {
+        let Attempt { mut transaction, .. } = attempt(function);
+        transaction.query = query;
+        transaction.request = Arc::new(Request { args: args.into(), ..(*transaction.request).clone() });
+        let mut attempt = Attempt::begin(transaction, Arc::new(State::new(LAYOUT)), catalog());
+        let Next::Done(outcome) = attempt.start() else { panic!("no guest runs") };
+        attempt.take_execution(outcome)
+    };
+    let written = |execution: &Execution| {
+        let writes =
+            execution.writes().map(|(entity, value)| (entity.key().to_string(), value.map(|value| value.to_vec())));
+        writes.collect::<Vec<_>>()
+    };
+    let put = ended("styx.put", b"7", false);
+    assert_eq!((put.outcome.as_deref(), written(&put)), (Ok(&b""[..]), vec![("own".to_owned(), Some(b"7".to_vec()))]));
+    let deleted = ended("styx.delete", b"", false);
+    assert_eq!((deleted.outcome.as_deref(), written(&deleted)), (Ok(&b""[..]), vec![("own".to_owned(), None)]));
+    for (args, query, code) in [(&b"12345678901"[..], false, Code::LimitExceeded), (b"7", true, Code::ReadOnly)] {
+        let execution = ended("styx.put", args, query);
+        assert_eq!((execution.outcome.as_ref().unwrap_err().code, written(&execution)), (code, vec![]));
+    }
+    for function in ["styx.put", "styx.delete"] {
+        let mut attempt = running("write");
+        let Next::Done(Err(abort)) = attempt.call("o", "other", function, b"7") else { panic!("it was called") };
+        assert_eq!(abort.code, Code::GuestException, "{abort:?}");
+    }
+}
+
+#[test]
 fn asynchronous_calls_run_behind_their_caller_in_their_order() {
     let mut attempt = running("write");
     attempt.call_async("o", "first", "write", b"[1]");

@@ -191,7 +191,7 @@ fn an_order_that_cannot_be_is_refused() {
         (order(scan(other, None)), why::NO_TARGET),
         (order(scan(operator, Some(4))), why::NO_TARGET),
         (call(Target { entity: there, ..fine.clone() }), why::NO_TARGET),
-        (call(Target { function: 1, ..fine.clone() }), why::NO_TARGET),
+        (call(Target { function: 3, ..fine.clone() }), why::NO_TARGET),
         (call(Target { path: None, ..fine.clone() }), why::NO_TARGET),
         (call(Target { depth: u32::MAX, ..fine.clone() }), why::NO_TARGET),
         (with(Header { root: WorkerId(0), ..header(1002) }), why::ROOTED_HERE),
