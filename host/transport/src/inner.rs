@@ -34,10 +34,6 @@ pub(super) struct Inner {
     pub(super) peers: RwLock<BTreeMap<NodeId, Known>>,
 }
 
-/// Most peers that are known. There are as many as have ever greeted, unless somebody says that they are gone; and where there is
-/// no TLS, anybody may greet by any id.
-const PEERS_MAX: usize = 4096;
-
 impl Inner {
     pub(super) fn hello(&self) -> Hello {
         let hello = self.hello.read().unwrap_or_else(PoisonError::into_inner).clone();
@@ -64,8 +60,9 @@ impl Inner {
     /// Whether another peer may be known. If it is one too many, those are forgotten that are neither connected nor dialed, as
     /// they would be if this process had begun anew.
     fn has_room_for(&self, id: NodeId) -> bool {
+        let peers_max = self.context.options.peers_max;
         let mut peers = self.peers.write().unwrap_or_else(PoisonError::into_inner);
-        if peers.len() < PEERS_MAX || peers.contains_key(&id) {
+        if peers.len() < peers_max || peers.contains_key(&id) {
             return true;
         }
         peers.retain(|_, known| {
@@ -75,7 +72,7 @@ impl Inner {
             }
             stays
         });
-        peers.len() < PEERS_MAX
+        peers.len() < peers_max
     }
 
     /// Does something with the peer of this id; `None` if the network stops.

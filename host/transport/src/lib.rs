@@ -86,6 +86,9 @@ pub struct Options {
     pub unauthenticated_max: usize,
     /// Most connections that one address has dialed.
     pub connections_per_address: usize,
+    /// Nodes that are known before those that are neither connected nor dialed are forgotten: whoever has greeted is known
+    /// until somebody says that it is gone, and where there is no TLS, anybody may greet by any id.
+    pub peers_max: usize,
 }
 
 impl Default for Options {
@@ -104,6 +107,7 @@ impl Default for Options {
             redial_max: Duration::from_secs(2),
             unauthenticated_max: 256,
             connections_per_address: 1024,
+            peers_max: 4096,
         }
     }
 }
