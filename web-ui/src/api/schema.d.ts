@@ -165,6 +165,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/apps/{app}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** All entities of an app as they were at the end of one epoch, as lines of JSON: operator, key, value and its encoding */
+        get: operations["export"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/apps/{app}/openapi.json": {
         parameters: {
             query?: never;
@@ -2053,6 +2070,33 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Activated"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    export: {
+        parameters: {
+            query?: {
+                /** @description Only entities of this operator. */
+                operator?: string;
+                /** @description Of the newest snapshot that there is, instead of one that is taken now. */
+                latest?: boolean;
+            };
+            header?: never;
+            path: {
+                app: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": string;
                 };
             };
             default: components["responses"]["Error"];

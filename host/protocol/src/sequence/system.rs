@@ -28,7 +28,7 @@ pub const RESERVED_PREFIXES: [&str; 2] = ["styx.", "_"];
 /// Ids from here on are the system's. The last one stands for replies in stored snapshots.
 const FIRST: u32 = 0xffff_ff00;
 
-/// A function that every operator has besides those that it declares, and that no guest runs: whoever operates an app
+/// A function that every operator has besides those that it declares, and that no guest runs: whoever may deploy an app
 /// changes its entities by it, each in a transaction like any other. Functions of apps cannot call it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SystemFunction {

@@ -76,7 +76,7 @@ impl Gate {
             identity,
             counted,
             version: catalog.version(),
-            operates: None,
+            changes: None,
         };
         visitor.admit()?;
         Ok(visitor)
@@ -88,7 +88,7 @@ impl Gate {
     }
 
     /// Keeps that somebody changes entities of an app beside its functions.
-    pub(super) fn note_operation(&self, identity: &str, app: &str) {
+    pub(super) fn note_changes(&self, identity: &str, app: &str) {
         let path = format!("/v1/call/{app}/…/styx.…");
         tracing::info!(target: "audit", identity, path, app, "audit");
         self.note(AuditEntry {

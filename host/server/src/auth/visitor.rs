@@ -50,7 +50,7 @@ pub struct Visitor {
     /// Of the catalog by which the identity was found.
     pub(super) version: u64,
     /// The app whose entities it has changed last beside its functions: said once in the audit log, not for each.
-    pub(super) operates: Option<Arc<str>>,
+    pub(super) changes: Option<Arc<str>>,
 }
 
 impl Identity {
@@ -89,15 +89,16 @@ impl Visitor {
         }
     }
 
-    /// Checks that entities of an app may be changed beside its functions, and says in the audit log who does.
+    /// Checks that entities of an app may be changed beside its functions, and says in the audit log who does. Whoever may deploy the
+    /// app may: its functions do what they like with them.
     ///
     /// # Errors
     /// 401 or 403.
-    pub fn may_operate(&mut self, app: &str, catalog: &Catalog) -> Result<(), ApiError> {
-        self.may(Scope::Operate, Some(app), catalog)?;
-        if self.operates.as_deref() != Some(app) {
-            self.operates = Some(app.into());
-            self.gate.note_operation(&self.identity.name, app);
+    pub fn may_change(&mut self, app: &str, catalog: &Catalog) -> Result<(), ApiError> {
+        self.may(Scope::Deploy, Some(app), catalog)?;
+        if self.changes.as_deref() != Some(app) {
+            self.changes = Some(app.into());
+            self.gate.note_changes(&self.identity.name, app);
         }
         Ok(())
     }

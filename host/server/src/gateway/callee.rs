@@ -27,7 +27,7 @@ pub enum Callee<'a> {
 pub fn admit(visitor: &mut Visitor, app: &str, function: &str, catalog: &Catalog) -> Result<(), ApiError> {
     match SystemFunction::named(function) {
         None => visitor.may(Scope::Invoke, Some(app), catalog),
-        Some(_) => visitor.may_operate(app, catalog),
+        Some(_) => visitor.may_change(app, catalog),
     }
 }
 

@@ -1,4 +1,4 @@
-//! System functions: what an operator of an app's entities may ask of each, besides what the app declares.
+//! System functions: what can be asked of any entity, besides what its app declares.
 
 use std::borrow::Cow;
 

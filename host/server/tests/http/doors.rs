@@ -56,11 +56,10 @@ async fn nobody_comes_in_without_a_token_that_covers_what_they_want() {
     let (watch, _) = issue(&server, json!({ "name": "metrics", "scopes": ["read"] })).await;
     let (deploy, _) = issue(&server, json!({ "name": "ci", "scopes": ["deploy"], "apps": ["app"] })).await;
     let stolen = invoke.replace(invoke.rsplit('_').next().unwrap(), read.rsplit('_').next().unwrap());
-    let (operate, _) = issue(&server, json!({ "name": "ops", "scopes": ["operate"], "apps": ["app"] })).await;
     let system = |app: &str| server.to_ingress(Method::POST, &format!("/v1/call/{app}/item/a/styx.put")).body("[1]");
     let requests: [Case<'_>; 11] = [
-        ("write", &|| system("app"), &[(&operate, 200), (OPERATOR, 200), (&invoke, 403), (&read, 403), (&deploy, 403)]),
-        ("write into another app", &|| system("other"), &[(&operate, 403), (OPERATOR, 404)]),
+        ("write", &|| system("app"), &[(&deploy, 200), (OPERATOR, 200), (&invoke, 403), (&read, 403)]),
+        ("write into another app", &|| system("other"), &[(&deploy, 403), (OPERATOR, 404)]),
         ("call", &|| call(&server, "app"), &[(&invoke, 200), (OPERATOR, 200), (&read, 403), (&deploy, 403)]),
         ("call of another app", &|| call(&server, "other"), &[(&invoke, 403), (OPERATOR, 404)]),
         ("result", &|| server.to_ingress(Method::GET, "/v1/requests/00"), &[(&invoke, 403), (OPERATOR, 400)]),
