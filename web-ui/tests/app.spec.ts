@@ -1,4 +1,5 @@
 // An app: called from its form, its state looked at, its versions changed.
+import { readFile } from 'node:fs/promises';
 import { expect, test } from '@playwright/test';
 import { isAccessible, look, title, watch } from './pages';
 import { Server } from './server';
@@ -65,6 +66,17 @@ test('keys are found by what they begin with, a page at a time', async ({ page }
   await expect(page.getByRole('link', { name: 'c1' })).toBeHidden();
   await page.goBack();
   await expect(page.getByRole('row')).toHaveCount(51);
+  // All of them, of one epoch, whatever is shown.
+  const saved = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'Export all' }).click();
+  const file = await saved;
+  expect(file.suggestedFilename()).toBe('shop-stock.ndjson');
+  const lines = (await readFile((await file.path())!, 'utf8')).trim().split('\n');
+  expect(lines.map(text => (JSON.parse(text) as { key: string }).key)).toEqual(
+    expect.arrayContaining(['b00', 'b59', 'c1']),
+  );
+  await expect(page.getByText(/as of epoch .* were saved/)).toBeVisible();
+  await look(page, 'export');
   await page.getByRole('link', { name: 'b07', exact: true }).click();
   await title(page, 'b07');
 });

@@ -20,6 +20,7 @@ use styx_protocol::placement::Placement;
 use styx_protocol::record::{Chain, EpochRecord};
 use styx_protocol::replies::Retention;
 use styx_protocol::route::sequencer_of;
+use styx_protocol::system::SystemFunction;
 use styx_protocol::task::{GraphId, LocalView, Started, Task, TaskExecutor, TaskKind};
 use styx_protocol::transaction::Request;
 use styx_sim::check::ended::same;
@@ -454,12 +455,18 @@ fn check(seed: u64, late: bool) -> [usize; 6] {
             let key = keys::name(u64::from(shape.key(&mut random))).into();
             let query = random.chance(100);
             let program = shape.program(&mut random, query);
+            let (function, args): (&str, Value) = match random.below(1000) {
+                _ if query => ("q", toy::args(0, shape.keys, &program).into()),
+                0..40 => ("styx.put", random.number().to_le_bytes()[..].into()),
+                40..60 => ("styx.delete", Value::default()),
+                _ => ("f", toy::args(0, shape.keys, &program).into()),
+            };
             let request = Request {
                 id: RequestId(u128::from(id)),
                 operator: OperatorId(random.below(2) as u32),
-                function: if query { "q" } else { "f" }.into(),
+                function: function.into(),
                 key,
-                args: toy::args(0, shape.keys, &program).into(),
+                args,
                 retained: random.chance(200),
                 origin: None,
             };
@@ -533,7 +540,7 @@ fn check(seed: u64, late: bool) -> [usize; 6] {
                 same(&expected, outcome),
                 "seed {seed}: {rank:?} of epoch {} came to {outcome:x?}, and serially to {expected:x?}\n{}",
                 record.epoch,
-                toy::show(&request.args[2..]),
+                shown(request),
             );
         }
     }
@@ -550,7 +557,7 @@ fn check(seed: u64, late: bool) -> [usize; 6] {
                 request.operator,
                 request.function,
                 request.key,
-                toy::show(&request.args[2..])
+                shown(request)
             );
         }
         for epoch in &epochs {
@@ -590,6 +597,13 @@ fn check(seed: u64, late: bool) -> [usize; 6] {
         live.figures[4] += usize::from(restored.epochs.len() > 1);
     }
     live.figures
+}
+
+fn shown(request: &Request) -> String {
+    if SystemFunction::named(&request.function).is_some() {
+        return format!("{:x?}", request.args);
+    }
+    toy::show(&request.args[2..])
 }
 
 fn worlds(late: bool, worlds: u64) {

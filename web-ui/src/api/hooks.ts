@@ -1,7 +1,7 @@
 // What pages read and change, each with its place in the cache.
 import { useMutation, useQuery, useQueryClient, type UseQueryResult } from '@tanstack/react-query';
 import { useSyncExternalStore } from 'react';
-import { ApiError, get, path, send, type Schemas } from './client';
+import { ApiError, get, path, request, send, type Schemas } from './client';
 import { snapshot, subscribe, type Live } from './events';
 
 export const useLive = (): Live => useSyncExternalStore(subscribe, snapshot);
@@ -74,6 +74,25 @@ export const activate = ({ app, id }: { app: string; id: string }) =>
   send<Schemas['Activated']>('POST', path('v1', 'apps', app, 'deployments', id, 'activate'));
 export const remove = (app: string) => send<Schemas['Removed']>('DELETE', path('v1', 'apps', app));
 export const takeSnapshot = () => send<Schemas['SnapshotSummary']>('POST', '/v1/snapshots');
+/** Has the browser save all entities of an operator as a file; the token goes with the request, as a link could not do. */
+export async function saveExport({ app, operator }: { app: string; operator: string }): Promise<{ epoch: number }> {
+  const response = await request(
+    'GET',
+    `${path('v1', 'apps', app, 'export')}?operator=${encodeURIComponent(operator)}`,
+  );
+  let lines: Blob;
+  try {
+    lines = await response.blob();
+  } catch {
+    throw new ApiError(0, 'INCOMPLETE', 'the export broke off', 'try again; `styx logs` and the server’s log say why');
+  }
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(lines);
+  link.download = `${app}-${operator}.ndjson`;
+  link.click();
+  URL.revokeObjectURL(link.href);
+  return { epoch: Number(response.headers.get('styx-epoch')) };
+}
 export const release = (id: string) => send<Schemas['Released']>('DELETE', path('v1', 'quarantine', id));
 export const issue = (wanted: Schemas['TokenRequest']) => send<Schemas['Issued']>('POST', '/v1/tokens', wanted);
 export const revoke = (id: string) => send<Schemas['Revoked']>('DELETE', path('v1', 'tokens', id));

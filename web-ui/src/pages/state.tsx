@@ -1,8 +1,8 @@
 // Committed state: operators, entities by key, values as they are.
 import { useState, type FormEvent } from 'react';
 import { Link, useLocation, useSearch } from 'wouter';
-import { useApps, useEntity, useEntries } from '../api/hooks';
-import { Card, Copy, Page, Pending, Table, Tag } from '../components/basics';
+import { saveExport, useApps, useChange, useEntity, useEntries } from '../api/hooks';
+import { Button, Card, Copy, ErrorNotice, Notice, Page, Pending, Table, Tag } from '../components/basics';
 import { brief, Text, Value } from '../components/value';
 import { bytes, count, line, shorten } from '../lib/format';
 import type { Json } from '../lib/json';
@@ -46,6 +46,7 @@ export function Operator({ app, operator }: { app: string; operator: string }) {
   const after = search.get('after') ?? '';
   const [, navigate] = useLocation();
   const page = useEntries(app, operator, prefix, after);
+  const change = useChange(saveExport);
   const here = at('state', app, operator);
   const to = (query: Record<string, string>) => {
     const given = new URLSearchParams(Object.entries(query).filter(([, value]) => value));
@@ -59,7 +60,23 @@ export function Operator({ app, operator }: { app: string; operator: string }) {
         [app, `/apps/${encodeURIComponent(app)}`],
       ]}
       lead={page.data && <>As of epoch {count(page.data.epoch)}</>}
+      actions={
+        <Button busy={change.isPending} onClick={() => change.mutate({ app, operator })}>
+          Export all
+        </Button>
+      }
     >
+      <div aria-live="polite">
+        <ErrorNotice error={change.error} />
+        {change.data && (
+          <Notice
+            kind="good"
+            title={`All entities of ${line(operator)} as of epoch ${count(change.data.epoch)} were saved`}
+          >
+            As lines of JSON, which <code>styx state import</code> reads.
+          </Notice>
+        )}
+      </div>
       <Search
         key={prefix}
         prefix={prefix}

@@ -10,7 +10,7 @@ use styx_protocol::machine::{EpochSummary, Rank};
 use styx_protocol::record::Chain;
 use styx_protocol::transaction::Request;
 
-use super::oracle::Touch;
+use super::oracle::{NOTHING, Touch};
 use super::{Checked, Failure};
 
 /// Outcome of a transaction.
@@ -101,6 +101,7 @@ pub fn show(outcome: &Outcome) -> String {
 /// what a function says when it aborts is not.
 pub fn same(expected: &Result<u64, Abort>, outcome: &Outcome) -> bool {
     match (expected, outcome) {
+        (Ok(NOTHING), Ok(value)) => value.is_empty(),
         (Ok(expected), Ok(value)) => value[..8] == expected.to_le_bytes(),
         (Err(expected), Err(abort)) => {
             expected.code == abort.code && (abort.code != Code::Aborted || expected.message == abort.message)

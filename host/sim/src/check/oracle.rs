@@ -10,11 +10,15 @@ use styx_protocol::catalog::Control;
 use styx_protocol::entity::{Entity, Layout};
 use styx_protocol::ids::{OperatorId, Tid};
 use styx_protocol::state::State;
+use styx_protocol::system::SystemFunction;
 use styx_protocol::transaction::Request;
 
 use super::catalog::{Deployed, Live};
 use super::records::Records;
 use crate::toy::{World, at_once, interpret, keys};
+
+/// The result of who has none.
+pub const NOTHING: u64 = u64::MAX;
 
 /// Access to an entity, for the history of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -271,12 +275,31 @@ impl Oracle {
 
     fn root(&mut self, query: bool, request: &Request) -> Result<u64, Abort> {
         let operator = self.deployed.by_id(request.operator.0)?;
-        let read_only = operator.read_only(&request.function)? || query;
+        let system = SystemFunction::named(&request.function);
+        let read_only = query || system.is_none() && operator.read_only(&request.function)?;
         (self.calls_max, self.depth_max, self.touches_max) = (operator.calls, operator.depth, operator.touches);
         let (key, args) = (keys::intern(&request.key), request.args.to_vec());
+        if let Some(function) = system {
+            self.issue(0)?;
+            return self.change(operator.id, key, function, &args);
+        }
         let place = mix(self.seed ^ mix(self.tid.0));
         self.issue(0)?;
         self.call(Target { operator, function: request.function.to_string(), read_only, depth: 0, key, args, place })
+    }
+
+    /// What the system does itself to an entity.
+    fn change(&mut self, operator: u32, key: &'static str, function: SystemFunction, args: &[u8]) -> Result<u64, Abort> {
+        let value = match function {
+            SystemFunction::Put => Some(u64::from_le_bytes(args.try_into().expect("values are numbers"))),
+            SystemFunction::Delete => None,
+        };
+        if self.touch(operator, key) {
+            let before = self.set(operator, key, value);
+            self.undo.push((operator, key, before));
+            self.note(Touch { operator, key, wrote: Some(value), before });
+        }
+        Ok(NOTHING)
     }
 
     /// Whether an entity may be touched; counts it the first time.
