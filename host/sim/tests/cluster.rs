@@ -552,13 +552,7 @@ fn check(seed: u64, late: bool) -> [usize; 6] {
     if std::env::var("STYX_TRACE").is_ok() {
         println!("live on {workers} workers, {:?}", config.modes);
         for (tid, (_, request)) in &requests {
-            println!(
-                "{tid} {}.{} {}: {}",
-                request.operator,
-                request.function,
-                request.key,
-                shown(request)
-            );
+            println!("{tid} {}.{} {}: {}", request.operator, request.function, request.key, shown(request));
         }
         for epoch in &epochs {
             println!("{epoch:?}");

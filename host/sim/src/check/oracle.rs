@@ -289,7 +289,13 @@ impl Oracle {
     }
 
     /// What the system does itself to an entity.
-    fn change(&mut self, operator: u32, key: &'static str, function: SystemFunction, args: &[u8]) -> Result<u64, Abort> {
+    fn change(
+        &mut self,
+        operator: u32,
+        key: &'static str,
+        function: SystemFunction,
+        args: &[u8],
+    ) -> Result<u64, Abort> {
         let value = match function {
             SystemFunction::Put => Some(u64::from_le_bytes(args.try_into().expect("values are numbers"))),
             SystemFunction::Delete => None,
