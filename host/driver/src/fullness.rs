@@ -160,9 +160,10 @@ impl Looks {
 mod tests {
     use std::sync::Arc;
 
-    use styx_protocol::catalog::{Control, Deployment, Digest};
+    use styx_protocol::catalog::{Control, Deployment, Digest, Function};
     use styx_protocol::entity::{Entity, Layout};
     use styx_protocol::ids::OperatorId;
+    use styx_protocol::interface::{Import, ImportedFunction};
 
     use super::*;
     use crate::testing::shop;
@@ -211,6 +212,35 @@ mod tests {
         assert_eq!(refusals, [Some(Failure::StateFull), Some(Failure::StateFull)]);
         assert!(full(&now, &two(950), None).all);
         assert!(!full(&now, &two(949), None).all);
+    }
+
+    #[test]
+    fn whoever_may_write_to_a_full_app_by_its_calls_is_refused_as_that_app_is() {
+        let function = |name: &str| Function {
+            name: name.into(),
+            parameters: Vec::new(),
+            returns: "{}".into(),
+            read_only: name == "read",
+            consistency: Default::default(),
+            doc: String::new(),
+        };
+        let imports = |of: &str| Import {
+            app: "full".into(),
+            operator: "stock".into(),
+            functions: vec![ImportedFunction { name: of.into(), signature: None }],
+        };
+        let mut catalog = Catalog::default();
+        for (app, imports) in
+            [("full", vec![]), ("writer", vec![imports("write")]), ("reader", vec![imports("read")]), ("other", vec![])]
+        {
+            let mut deployment = Deployment { id: format!("dp_{app}"), app: app.into(), ..shop(Digest([7; 32])) };
+            deployment.operators[0].functions = ["read", "write"].map(function).into();
+            deployment.interface.imports = imports;
+            catalog.apply(&Control::Deploy(deployment));
+        }
+        let full = Full { all: false, apps: vec!["full".into()] };
+        let refused = ["full", "writer", "reader", "other"].map(|app| full.refuses(Some(app), &catalog).is_some());
+        assert_eq!(refused, [true, true, false, false]);
     }
 
     #[test]

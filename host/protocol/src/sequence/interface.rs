@@ -146,13 +146,16 @@ impl Catalog {
         name: &str,
         function: &str,
     ) -> Result<(&std::sync::Arc<Operator>, u16), Abort> {
-        let (app, operator) = name.split_once(SEPARATOR).unwrap_or((&caller.app, name));
-        let found = self.find(app, operator)?;
+        let (app, operator) = match name.split_once(SEPARATOR) {
+            Some((app, operator)) => (Some(app).filter(|app| **app != *caller.app), operator),
+            None => (None, name),
+        };
+        let found = self.find(app.unwrap_or(&caller.app), operator)?;
         let Some(index) = found.function_index(function) else {
             let message = format!("operator \"{name}\" has no function \"{function}\"");
             return Err(Abort::new(Code::UnknownFunction, message));
         };
-        if *app != *caller.app {
+        if let Some(app) = app {
             admit_import(caller, app, operator, function)?;
             admit_export(app, &found.deployment.interface, operator, function, &caller.app)?;
             if let Some(abort) = self.quarantine().refusal_of_app(app) {
