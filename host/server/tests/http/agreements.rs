@@ -28,7 +28,7 @@ fn billing(manifest: &str, schema: &'static str) -> Vec<u8> {
 const IMPORT: &str = "[import]\n\"billing/account\" = [\"store\"]";
 const EXPORT: &str = "[export.account]\nfunctions = [\"store\"]\nto = [\"shop\"]";
 const INT: &str = r#"{"type":"integer"}"#;
-const NUMBER: &str = r#"{"type":"number"}"#;
+const TITLED: &str = r#"{"type":"integer","title":"Cents"}"#;
 const STRING: &str = r#"{"type":"string"}"#;
 
 async fn deploy(server: &Server, app: &str, options: &str, bundle: Vec<u8>) -> Told {
@@ -112,7 +112,7 @@ async fn what_others_import_is_not_taken_away_unless_that_is_forced() {
     };
     let delete = |force: &str| told(server.to_admin(Method::DELETE, &format!("/v1/apps/billing{force}")));
     // What is the same for the caller may change.
-    let wider = id(&deploy(&server, "billing", "", billing(EXPORT, NUMBER)).await);
+    let titled = id(&deploy(&server, "billing", "", billing(EXPORT, TITLED)).await);
     assert_eq!(pay(&server, "a", 1).await.text(), "[1]");
 
     let taken = "app \"shop\" imports what this takes away: ";
@@ -128,7 +128,7 @@ async fn what_others_import_is_not_taken_away_unless_that_is_forced() {
     is_refused(&away, "BROKEN_IMPORT", "add \"shop\" to `to` of [export.account]");
     is_refused(&activate(&bare, "").await, "BROKEN_IMPORT", "does not export account.store");
     is_refused(&delete("").await, "BROKEN_IMPORT", "no app \"billing\"");
-    assert_eq!(server.get("/v1/apps/billing").await.json()["active"], json!(wider), "nothing was changed");
+    assert_eq!(server.get("/v1/apps/billing").await.json()["active"], json!(titled), "nothing was changed");
     assert_eq!(activate(&first, "").await.status, 200);
     assert_eq!(activate(&good, "").await.status, 200);
 
