@@ -1,13 +1,19 @@
 //! Whether who was deployed against one signature of a function can call another one: by its JSON Schemas, as far as they are
 //! understood. What is not understood has to be the same.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 use styx_protocol::interface::Signature;
 
 use super::openapi::schema;
 
-/// References followed into each other before it is given up: types may contain themselves.
-const DEPTH_MAX: u32 = 24;
+/// References that lead to each other, and schemas in each other, before it is given up.
+const DEPTH_MAX: u32 = 64;
+
+/// Pairs of schemas that are looked at: another app may have been made to be compared for ever.
+const PAIRS_MAX: usize = 10_000;
 
 /// Keywords that say nothing about which values there are.
 const ANNOTATIONS: [&str; 14] = [
@@ -63,49 +69,74 @@ pub(super) fn check(before: &Signature, after: &Signature) -> Result<(), String>
 
 /// Whether all that fits `narrow` fits `wide`; false also where that is not known.
 fn accepts(wide: &Value, narrow: &Value) -> bool {
-    Schemas { wide, narrow }.accepts(wide, narrow, 0)
+    let schemas = Schemas { wide, narrow, known: RefCell::default() };
+    schemas.accepts(wide, narrow, 0)
 }
 
 /// Two documents, which references are followed in.
 struct Schemas<'a> {
     wide: &'a Value,
     narrow: &'a Value,
+    known: RefCell<Known>,
+}
+
+/// A schema of each document, by where they are.
+type Pair = (*const Value, *const Value);
+
+/// What is known of pairs. Types that contain themselves are compared as Amadio and Cardelli do (1993): a pair that is met
+/// while it is looked at holds, unless something else of it does not.
+#[derive(Default)]
+struct Known {
+    /// In the order in which they were met.
+    assumed: Vec<Pair>,
+    refuted: HashSet<Pair>,
+    looked: usize,
 }
 
 impl<'a> Schemas<'a> {
     fn accepts(&self, wide: &'a Value, narrow: &'a Value, depth: u32) -> bool {
-        if depth > DEPTH_MAX {
-            return false;
-        }
         let (Some(wide), Some(narrow)) = (follow(self.wide, wide), follow(self.narrow, narrow)) else { return false };
-        let (wide, narrow) = match (wide, narrow) {
+        let pair: Pair = (wide, narrow);
+        let mark = {
+            let mut known = self.known.borrow_mut();
+            if known.assumed.contains(&pair) {
+                return true;
+            }
+            known.looked += 1;
+            if known.refuted.contains(&pair) || known.looked > PAIRS_MAX || depth > DEPTH_MAX {
+                return false;
+            }
+            known.assumed.push(pair);
+            known.assumed.len() - 1
+        };
+        let holds = self.compare(wide, narrow, depth + 1);
+        if !holds {
+            // So does nothing that was found on the assumption that it does.
+            let mut known = self.known.borrow_mut();
+            known.assumed.truncate(mark);
+            known.refuted.insert(pair);
+        }
+        holds
+    }
+
+    fn compare(&self, wide: &'a Value, narrow: &'a Value, depth: u32) -> bool {
+        let (wide_keys, narrow_keys) = match (wide, narrow) {
             (Value::Bool(true), _) | (_, Value::Bool(false)) => return true,
             (Value::Object(wide), Value::Bool(true)) => return wide.keys().all(|key| is_annotation(key)),
             (Value::Object(wide), Value::Object(narrow)) => (wide, narrow),
             _ => return false,
         };
         // Each of what may be has to fit one of what may be: sound, if not all that could be said.
-        if let Some(choices) = choices(narrow) {
-            return choices.iter().all(|choice| self.accepts_object(wide, choice, depth + 1));
+        if let Some(choices) = choices(narrow_keys) {
+            return choices.iter().all(|choice| self.accepts(wide, choice, depth));
         }
-        self.fits(wide, narrow, depth)
-    }
-
-    fn accepts_object(&self, wide: &'a Map<String, Value>, narrow: &'a Value, depth: u32) -> bool {
-        match follow(self.narrow, narrow) {
-            Some(Value::Object(narrow)) => self.fits(wide, narrow, depth),
-            _ => false,
+        if let Some(choices) = choices(wide_keys) {
+            return choices.iter().any(|choice| self.accepts(choice, narrow, depth));
         }
+        self.fits(wide_keys, narrow_keys, depth)
     }
 
     fn fits(&self, wide: &'a Map<String, Value>, narrow: &'a Map<String, Value>, depth: u32) -> bool {
-        if let Some(choices) = choices(wide) {
-            return choices.iter().any(|choice| match follow(self.wide, choice) {
-                Some(Value::Object(choice)) if depth <= DEPTH_MAX => self.fits(choice, narrow, depth + 1),
-                Some(Value::Bool(any)) => *any,
-                _ => false,
-            });
-        }
         wide.iter().filter(|(key, _)| !is_annotation(key)).all(|(key, value)| {
             let given = narrow.get(key);
             match key.as_str() {
@@ -118,11 +149,11 @@ impl<'a> Schemas<'a> {
                 "properties" => value.as_object().is_some_and(|properties| {
                     properties.iter().all(|(name, property)| {
                         let given = given.and_then(|given| given.get(name));
-                        given.is_none_or(|given| self.accepts(property, given, depth + 1))
+                        given.is_none_or(|given| self.accepts(property, given, depth))
                     })
                 }),
                 "additionalProperties" => self.fits_additional(value, wide, narrow, depth),
-                "items" => given.is_some_and(|given| self.accepts(value, given, depth + 1)),
+                "items" => given.is_some_and(|given| self.accepts(value, given, depth)),
                 key if MOST.contains(&key) => bound(given).is_some_and(|given| Some(given) <= bound(Some(value))),
                 key if LEAST.contains(&key) => bound(given).is_some_and(|given| Some(given) >= bound(Some(value))),
                 _ => given == Some(value),
@@ -145,8 +176,7 @@ impl<'a> Schemas<'a> {
             .flatten()
             .filter(|(name, _)| !known.is_some_and(|known| known.contains_key(*name)));
         let others = narrow.get("additionalProperties").unwrap_or(&Value::Bool(true));
-        new.all(|(_, property)| self.accepts(additional, property, depth + 1))
-            && self.accepts(additional, others, depth + 1)
+        new.all(|(_, property)| self.accepts(additional, property, depth)) && self.accepts(additional, others, depth)
     }
 }
 
@@ -280,7 +310,19 @@ mod tests {
         // What is not understood has to be the same; what refers to itself is no endless loop.
         assert!(!accepts(&json!({ "not": { "type": "null" } }), &json!({ "type": "string" })));
         assert!(!accepts(&json!({ "pattern": "a" }), &json!({ "pattern": "^a" })));
-        assert!(!accepts(&tree("string"), &tree("integer")));
+        assert!(!accepts(&tree("string"), &tree("integer")) && !accepts(&tree("integer"), &tree("number")));
+        assert!(accepts(&tree("number"), &tree("integer")) && accepts(&tree("string"), &tree("string")));
+        let (rounds, start) = (12, std::time::Instant::now());
+        let maze = |leaf: &str| {
+            let level = |next: usize| {
+                let to = |key: &str| json!({ "type": "object", "properties": { key: { "$ref": format!("#/$defs/{next}") } } });
+                json!({ "anyOf": [to("a"), to("b"), to("c"), { "type": leaf }] })
+            };
+            let defs: Map<String, Value> = (0..rounds).map(|at| (at.to_string(), level((at + 1) % rounds))).collect();
+            json!({ "$ref": "#/$defs/0", "$defs": defs })
+        };
+        assert!(accepts(&maze("string"), &maze("string")) && !accepts(&maze("string"), &maze("integer")));
+        assert!(start.elapsed().as_secs() < 5, "it does not walk all ways through it");
         let endless = json!({ "$ref": "#" });
         assert!(!accepts(&endless, &endless) && !accepts(&json!({ "$ref": "#/$defs/none" }), &json!({})));
     }
