@@ -200,7 +200,8 @@ func (f *Function[In, Out]) CallAsync(ctx *Context, key string, in In) error {
 	return nil
 }
 
-// Call runs a function by its name: one of another language, or one that calls itself. Arguments are positional.
+// Call runs a function by its name: one of another language, one that calls itself, or one of another app, whose operator is
+// written app/operator. Arguments are positional.
 func Call[Out any](ctx *Context, operator, key, function string, arguments ...any) (Out, error) {
 	var result Out
 	encoded, err := encodeList(scratch(), arguments)

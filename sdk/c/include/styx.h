@@ -195,7 +195,8 @@ typedef struct styx_raw_entry {
 /* The same as bytes. */
 bool styx_scan_raw(const styx_range *range, styx_raw_entry **entries, size_t *count);
 
-/* Calls by name, with arguments and result as JSON text. False if it failed, which dooms the transaction. */
+/* Calls by name, with arguments and result as JSON text; an operator of another app is named `app/operator`. False if it
+ * failed, which dooms the transaction. */
 bool styx_call(const char *operator_name, const char *key, const char *function, styx_json arguments, styx_json *result);
 /* Has the function run after the present one has returned, in the order issued and depth first. */
 void styx_call_async(const char *operator_name, const char *key, const char *function, styx_json arguments);

@@ -1,7 +1,7 @@
 /*
  * The imports and exports of the world `function`, by the canonical ABI, written by hand: half a dozen structs; what is
  * read in place, or kept until it is told, is copied within the arena. A test compares the contract with the one that this was written for:
- * sha256 of wit/guest.wit: 34c0b30e4499bd03c90eaa114f2bde44fcd6cf98b2d140ee85ad537b14ea85e2
+ * sha256 of wit/guest.wit: b48f43430ed73a4da0812d693b6aa4cca9f2d1caf3cf1b19ce1b738b6193acc8
  */
 #ifdef __wasm__
 

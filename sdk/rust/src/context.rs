@@ -45,7 +45,8 @@ impl Context {
     }
 
     /// Runs a function of any operator of the app, whatever its language, inside
-    /// this transaction and returns its result.
+    /// this transaction and returns its result. One of another app is named
+    /// `app/operator`.
     ///
     /// ```ignore
     /// let cost: u64 = ctx.call("stock", "apple", "take", (2,))?;

@@ -92,8 +92,8 @@ export interface ReadContext<S = any> {
   /**
    * Runs a function on another entity, in this transaction, and returns its result:
    * `ctx.call(item, id).take(3)`. An operator of another component is given by name, its functions
-   * perhaps as a type: `ctx.call<Stock>("stock", id).take(3)`. A failure throws `CallFailed` and
-   * aborts the transaction.
+   * perhaps as a type: `ctx.call<Stock>("stock", id).take(3)`; one of another app as `app/operator`.
+   * A failure throws `CallFailed` and aborts the transaction.
    */
   call<F>(operator: Operator<F>, key: string): Calls<F>;
   call<F = Untyped>(operator: string, key: string): F;

@@ -734,6 +734,12 @@ export interface components {
             active: string;
             /** @description Newest first. */
             deployments: components["schemas"]["DeploymentView"][];
+            /** @description What other apps may call. */
+            exports: components["schemas"]["ExportView"][];
+            /** @description Apps that import something of it. */
+            imported_by: string[];
+            /** @description What it calls of other apps. */
+            imports: components["schemas"]["ImportView"][];
             limits: components["schemas"]["Limits"];
             name: string;
             operators: components["schemas"]["OperatorView"][];
@@ -1016,6 +1022,13 @@ export interface components {
             /** Format: int64 */
             count: number;
         };
+        ExportView: {
+            /** @description Absent: all of its functions. */
+            functions?: string[] | null;
+            operator: string;
+            /** @description Apps that may call them; absent: all apps. */
+            to?: string[] | null;
+        };
         /** @description Calls of one function. */
         FunctionTraffic: {
             /** Format: int64 */
@@ -1068,6 +1081,11 @@ export interface components {
             /** @description Name of the token and its id; `admin` for the operator's own; `anybody` where nobody is asked. */
             name: string;
             scopes: components["schemas"]["Scope"][];
+        };
+        ImportView: {
+            functions: string[];
+            /** @description As calls name it: `app/operator`. */
+            operator: string;
         };
         /** @enum {string} */
         Isolation: "warm" | "fresh";
@@ -1948,7 +1966,10 @@ export interface operations {
     };
     remove: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Change it though calls between apps break. */
+                force?: boolean;
+            };
             header?: never;
             path: {
                 app: string;
@@ -1995,6 +2016,8 @@ export interface operations {
             query?: {
                 /** @description Check only; change nothing. */
                 dry_run?: boolean;
+                /** @description Deploy it though calls between apps break. */
+                force?: boolean;
             };
             header?: never;
             path: {
@@ -2054,7 +2077,10 @@ export interface operations {
     };
     activate: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Change it though calls between apps break. */
+                force?: boolean;
+            };
             header?: never;
             path: {
                 app: string;

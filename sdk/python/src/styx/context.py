@@ -140,7 +140,8 @@ class Context:
 
         The operator may be a class of entities, and the function a method of it.
         Both may be given by name, as they must be if another language implements
-        them; arguments are positional then. A failure raises `styx.CallFailed` and
+        them, or another app, whose operators are named "app/operator"; arguments
+        are positional then. A failure raises `styx.CallFailed` and
         aborts the transaction.
         """
         try:
