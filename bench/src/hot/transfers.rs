@@ -108,5 +108,6 @@ pub fn deployment(component: Digest) -> Deployment {
             ],
         }],
         limits: Limits::default(),
+        interface: Default::default(),
     }
 }

@@ -41,6 +41,9 @@ pub(crate) enum AppsVerb {
         app: String,
         /// Id of the deployment [default: the one before the live one]
         deployment: Option<String>,
+        /// Make it live though calls between apps break: each of them aborts then
+        #[arg(long)]
+        force: bool,
     },
     /// Remove an app with all of its deployments and all of its state
     Delete {
@@ -49,6 +52,9 @@ pub(crate) enum AppsVerb {
         /// Do not ask
         #[arg(long)]
         yes: bool,
+        /// Remove it though other apps call it: each of these calls aborts then
+        #[arg(long)]
+        force: bool,
     },
     /// How many entities each operator of an app has, and how many bytes they are
     Usage {
@@ -66,8 +72,8 @@ pub(crate) fn run(client: &Client, args: AppsArgs, output: &Output) -> Result<()
         AppsVerb::List => all(client, output),
         AppsVerb::Show { app } => show(client, &app, output),
         AppsVerb::Versions { app } => versions(client, &app, output),
-        AppsVerb::Rollback { app, deployment } => rollback(client, &app, deployment, output),
-        AppsVerb::Delete { app, yes } => delete(client, &app, yes, output),
+        AppsVerb::Rollback { app, deployment, force } => rollback(client, &app, deployment, force, output),
+        AppsVerb::Delete { app, yes, force } => delete(client, &app, yes, force, output),
         AppsVerb::Usage { app } => usage(client, &app, output),
     }
 }
@@ -103,7 +109,35 @@ fn show(client: &Client, app: &str, output: &Output) -> Result<(), CliError> {
         }
     }
     output.table(&["function", "", "documentation"], rows, &body);
+    if !output.is_json() {
+        agreements(&body).iter().for_each(|line| output.line(line));
+    }
     Ok(())
+}
+
+/// What an app has to do with others, in lines.
+fn agreements(app: &Value) -> Vec<String> {
+    let names = |value: &Value| match value.as_array() {
+        Some(names) => names.iter().map(text).collect::<Vec<_>>().join(", "),
+        None => "all".into(),
+    };
+    let exports = list(&app["exports"]).iter().map(|export| {
+        format!(
+            "exports {}: {} (to {})",
+            text(&export["operator"]),
+            names(&export["functions"]),
+            match &export["to"] {
+                Value::Null => "all apps".into(),
+                to => names(to),
+            }
+        )
+    });
+    let imports = list(&app["imports"])
+        .iter()
+        .map(|import| format!("imports {}: {}", text(&import["operator"]), names(&import["functions"])));
+    let importers = list(&app["imported_by"]);
+    let imported = (!importers.is_empty()).then(|| format!("imported by {}", names(&app["imported_by"])));
+    exports.chain(imports).chain(imported).collect()
 }
 
 /// `name: type`, with a question mark if it may be left out.
@@ -149,12 +183,18 @@ fn versions(client: &Client, app: &str, output: &Output) -> Result<(), CliError>
     Ok(())
 }
 
-fn rollback(client: &Client, app: &str, deployment: Option<String>, output: &Output) -> Result<(), CliError> {
+fn rollback(
+    client: &Client,
+    app: &str,
+    deployment: Option<String>,
+    force: bool,
+    output: &Output,
+) -> Result<(), CliError> {
     let deployment = match deployment {
         Some(deployment) => deployment,
         None => before_the_live_one(client, app)?,
     };
-    let path = format!("/v1/apps/{}/deployments/{}/activate", encode(app), encode(&deployment));
+    let path = format!("/v1/apps/{}/deployments/{}/activate?force={force}", encode(app), encode(&deployment));
     let body = client.send(client.admin(Method::POST, &path))?.body;
     if output.is_json() {
         output.value(&body);
@@ -176,14 +216,14 @@ fn before_the_live_one(client: &Client, app: &str) -> Result<String, CliError> {
     })
 }
 
-fn delete(client: &Client, app: &str, yes: bool, output: &Output) -> Result<(), CliError> {
+fn delete(client: &Client, app: &str, yes: bool, force: bool, output: &Output) -> Result<(), CliError> {
     // Also that there is such an app.
     let operators = list(&of_app(client, app)?["operators"]).len();
     if !yes && !output.confirms(&format!("delete {app}, its {operators} operators and all of their state?")) {
         let message = format!("{app} was not deleted");
         return Err(CliError::usage("NOT_CONFIRMED", message, "answer y, or give --yes"));
     }
-    let body = client.send(client.admin(Method::DELETE, &format!("/v1/apps/{}", encode(app))))?.body;
+    let body = client.send(client.admin(Method::DELETE, &format!("/v1/apps/{}?force={force}", encode(app))))?.body;
     if output.is_json() {
         output.value(&body);
     }
@@ -246,6 +286,14 @@ mod tests {
         ] {
             assert_eq!(kind_of(&schema), expected);
         }
+        let app = json!({
+            "exports": [{ "operator": "a", "functions": ["f", "g"] }, { "operator": "b", "to": ["x"] }],
+            "imports": [{ "operator": "x/y", "functions": ["h"] }],
+            "imported_by": ["x", "z"],
+        });
+        let expected = ["exports a: f, g (to all apps)", "exports b: all (to x)", "imports x/y: h", "imported by x, z"];
+        assert_eq!(agreements(&app), expected);
+        assert_eq!(agreements(&json!({ "exports": [], "imports": [], "imported_by": [] })), [""; 0]);
         let given = json!({ "name": "n", "required": false, "schema": { "type": "integer" } });
         assert_eq!(parameter(&given), "n?: integer");
     }

@@ -12,11 +12,19 @@ use crate::error::CliError;
 use crate::invoke::encode;
 use crate::output::Output;
 
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Options {
+    /// Checks only.
+    pub dry_run: bool,
+    /// Calls between apps may break.
+    pub force: bool,
+}
+
 pub(crate) fn run(
     client: &Client,
     source: &Path,
     app: Option<String>,
-    dry_run: bool,
+    Options { dry_run, force }: Options,
     output: &Output,
 ) -> Result<(), CliError> {
     let io = |error: std::io::Error| {
@@ -50,7 +58,7 @@ pub(crate) fn run(
     if spinner.is_hidden() && !dry_run {
         output.note("  uploading; the server checks and compiles");
     }
-    let path = format!("/v1/apps/{}/deployments{}", encode(&app), if dry_run { "?dry_run=true" } else { "" });
+    let path = format!("/v1/apps/{}/deployments?dry_run={dry_run}&force={force}", encode(&app));
     let answered = client.send(client.admin(Method::POST, &path).header("content-type", kind).body(bytes));
     spinner.finish_and_clear();
     let body = answered?.body;

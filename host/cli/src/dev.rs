@@ -11,6 +11,7 @@ use reqwest::Method;
 
 use crate::Global;
 use crate::client::Client;
+use crate::deploy::Options;
 use crate::error::CliError;
 use crate::output::Output;
 
@@ -36,7 +37,7 @@ pub(crate) fn run(global: &Global, source: &Path, output: &Output) -> Result<(),
     })?;
     let mut server = Server::of(&client, global, &source, output)?;
     loop {
-        if let Err(error) = crate::deploy::run(&client, &source, None, false, output) {
+        if let Err(error) = crate::deploy::run(&client, &source, None, Options::default(), output) {
             output.error(&error);
         }
         output.note("  waiting for changes; Ctrl-C ends it");

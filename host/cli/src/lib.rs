@@ -139,6 +139,9 @@ enum Verb {
         /// Check only; change nothing
         #[arg(long)]
         dry_run: bool,
+        /// Deploy it though calls between apps break: each of them aborts then
+        #[arg(long)]
+        force: bool,
     },
     /// Call a function and print its result
     Call(invoke::Invocation),
@@ -237,7 +240,9 @@ fn run(cli: Cli, output: &Output) -> Result<(), CliError> {
         Verb::Dev { source } => dev::run(&cli.global, &source, output),
         Verb::Test { source, arguments } => build::test(&source, &arguments, output),
         Verb::Build { source, output: file } => build::run(&source, file, output),
-        Verb::Deploy { source, app, dry_run } => deploy::run(&client()?, &source, app, dry_run, output),
+        Verb::Deploy { source, app, dry_run, force } => {
+            deploy::run(&client()?, &source, app, deploy::Options { dry_run, force }, output)
+        }
         Verb::Call(invocation) => invoke::call(&client()?, &invocation, output),
         Verb::Send(invocation) => invoke::send(&client()?, &invocation, output),
         Verb::State { verb } => state::run(&client()?, &verb, output),

@@ -88,15 +88,16 @@ impl Full {
         Full { all, apps: of_apps.into_iter().filter_map(full).collect() }
     }
 
-    /// Why a request that may write, of an app, is refused, if so.
-    pub fn refuses(&self, app: Option<&str>) -> Option<Failure> {
-        let of_app = || app.is_some_and(|app| self.holds(app)).then_some(Failure::AppStateFull);
+    /// Why a request that may write, of an app, is refused, if so. One whose calls may write to other apps counts as those.
+    pub fn refuses(&self, app: Option<&str>, catalog: &Catalog) -> Option<Failure> {
+        let holds = |app| self.holds(app) || catalog.written_by(app).into_iter().any(|app| self.holds(app));
+        let of_app = || (!self.apps.is_empty() && app.is_some_and(holds)).then_some(Failure::AppStateFull);
         if self.all { Some(Failure::StateFull) } else { of_app() }
     }
 
     /// Whether an app gets no more.
     fn holds(&self, app: &str) -> bool {
-        !self.apps.is_empty() && self.apps.binary_search_by(|full| full.as_str().cmp(app)).is_ok()
+        self.apps.binary_search_by(|full| full.as_str().cmp(app)).is_ok()
     }
 }
 
@@ -187,9 +188,9 @@ mod tests {
         assert_eq!((apps(&now), now.all), (vec!["a"], false));
         assert_eq!(apps(&full(&now, &two(500, 450), Some(1000))), ["a"], "nobody is let in and out all the time");
         assert_eq!(full(&now, &two(500, 449), Some(1000)), none);
-        let refusals = ["a", "b"].map(|app| now.refuses(Some(app)));
+        let refusals = ["a", "b"].map(|app| now.refuses(Some(app), &Catalog::default()));
         assert_eq!(refusals, [Some(Failure::AppStateFull), None]);
-        assert_eq!(now.refuses(None), None);
+        assert_eq!(now.refuses(None, &Catalog::default()), None);
     }
 
     #[test]
@@ -206,7 +207,8 @@ mod tests {
         let two = |bytes| [holdings(bytes, 1000, &[]), holdings(0, 1000, &[])];
         assert!(!full(&none, &two(999), None).all);
         let now = full(&none, &two(1000), None);
-        assert_eq!((now.refuses(Some("a")), now.refuses(None)), (Some(Failure::StateFull), Some(Failure::StateFull)));
+        let refusals = [Some("a"), None].map(|app| now.refuses(app, &Catalog::default()));
+        assert_eq!(refusals, [Some(Failure::StateFull), Some(Failure::StateFull)]);
         assert!(full(&now, &two(950), None).all);
         assert!(!full(&now, &two(949), None).all);
     }

@@ -19,6 +19,7 @@ pub(crate) fn shop(digest: Digest) -> Deployment {
             functions: vec![],
         }],
         limits: Limits::default(),
+        interface: Default::default(),
     }
 }
 

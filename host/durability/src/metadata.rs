@@ -63,7 +63,7 @@ mod tests {
 
     use super::*;
 
-    const FIXTURE: &[u8] = include_bytes!("../fixtures/snapshot-head-6.bin");
+    const FIXTURE: &[u8] = include_bytes!("../fixtures/snapshot-head-7.bin");
 
     fn metadata() -> SnapshotMetadata {
         let (function, key) = ("transfer".into(), "alice".into());
@@ -95,13 +95,13 @@ mod tests {
     #[test]
     #[ignore = "writes the fixture: only together with a new version of the format"]
     fn write_the_fixture() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/snapshot-head-6.bin");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/snapshot-head-7.bin");
         std::fs::write(path, metadata().encode()).unwrap();
     }
 
     #[test]
     fn what_was_written_in_this_format_is_read_and_written_alike() {
-        assert_eq!(SNAPSHOT_HEAD.version, 6, "a new format needs a fixture of its own");
+        assert_eq!(SNAPSHOT_HEAD.version, 7, "a new format needs a fixture of its own");
         assert_eq!(SnapshotMetadata::decode(FIXTURE), Ok(metadata()));
         assert!(
             metadata().encode() == FIXTURE,
@@ -114,21 +114,22 @@ mod tests {
         let refused = |bytes: &[u8]| SnapshotMetadata::decode(bytes).unwrap_err().to_string();
         // Version 1 had no header.
         let older = refused(&FIXTURE[16..]);
-        assert!(older.contains("snapshot head of format version 1") && older.contains("reads version 6"), "{older}");
+        assert!(older.contains("snapshot head of format version 1") && older.contains("reads version 7"), "{older}");
         for (bytes, version) in [
             (&include_bytes!("../fixtures/snapshot-head-2.bin")[..], "version 2"),
             (include_bytes!("../fixtures/snapshot-head-3.bin"), "version 3"),
             (include_bytes!("../fixtures/snapshot-head-4.bin"), "version 4"),
             (include_bytes!("../fixtures/snapshot-head-5.bin"), "version 5"),
+            (include_bytes!("../fixtures/snapshot-head-6.bin"), "version 6"),
         ] {
             let older = refused(bytes);
-            assert!(older.contains(version) && older.contains("reads version 6"), "{older}");
+            assert!(older.contains(version) && older.contains("reads version 7"), "{older}");
         }
         let mut newer = FIXTURE.to_vec();
-        newer[6] = 7;
+        newer[6] = 8;
         let newer = refused(&newer);
         assert!(
-            newer.contains("snapshot head of format version 7") && newer.contains("install the release"),
+            newer.contains("snapshot head of format version 8") && newer.contains("install the release"),
             "{newer}"
         );
         let cut_off = refused(&FIXTURE[..FIXTURE.len() - 8]);

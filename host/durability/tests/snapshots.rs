@@ -268,6 +268,7 @@ fn catalog() -> Catalog {
         components: vec![component],
         operators: Vec::new(),
         limits: Limits::default(),
+        interface: Default::default(),
     }));
     catalog
 }

@@ -120,6 +120,7 @@ fn measure(subject: &Subject, batch: Duration) -> serde_json::Value {
             components: vec![component],
             operators,
             limits: Limits::default(),
+            interface: Default::default(),
         };
         let mut catalog = Catalog::default();
         catalog.apply(&Control::Deploy(deployment));

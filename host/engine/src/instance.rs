@@ -199,7 +199,7 @@ impl Instance {
             Ok(returned) => Ended {
                 result: returned.map_err(|failure| {
                     let key = context.attempt.frame().entity.key();
-                    outcome::of_failure(failure, denied.is_some(), &call.function, key)
+                    outcome::of_failure(failure, denied.is_some(), &context.attempt.running(), key)
                 }),
                 healthy: denied.is_none(),
                 unconfirmed: denied.is_some() || spent > fuel.limit / 2,
@@ -210,16 +210,16 @@ impl Instance {
                 if waits || fuel.allowed < fuel.limit && outcome::is_out_of_fuel(&error) {
                     context.attempt.postpone();
                 }
-                let limits = context.attempt.limits();
-                let fuel = if fuel.limit < limits.fuel {
-                    FuelBound::Transaction(limits.transaction_fuel)
+                let most = context.attempt.operator().limits.fuel;
+                let fuel = if fuel.limit < most {
+                    FuelBound::Transaction(context.attempt.limits().transaction_fuel)
                 } else {
-                    FuelBound::Invocation(limits.fuel)
+                    FuelBound::Invocation(most)
                 };
                 Ended {
                     result: Err(outcome::of_trap(
                         &error,
-                        &call.function,
+                        &context.attempt.running(),
                         Bounds { denied, memory_max: call.memory_max, fuel },
                     )),
                     healthy: false,

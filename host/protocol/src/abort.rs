@@ -40,6 +40,10 @@ pub enum Code {
     Quarantined,
     /// The function ended by an exception that is not the app's own: a bug of the app.
     GuestException,
+    /// A function called one of another app that its own app does not import.
+    NotImported,
+    /// A function called one of another app that this one does not export to it.
+    NotExported,
 }
 
 impl Code {
@@ -63,12 +67,14 @@ impl Code {
             Code::Interrupted => "INTERRUPTED",
             Code::Quarantined => "QUARANTINED",
             Code::GuestException => "GUEST_EXCEPTION",
+            Code::NotImported => "NOT_IMPORTED",
+            Code::NotExported => "NOT_EXPORTED",
         }
     }
 
     /// Whether it says that the app is wrong, and its developer should know of it.
     pub fn is_bug(self) -> bool {
-        matches!(self, Code::GuestException | Code::GuestTrap)
+        matches!(self, Code::GuestException | Code::GuestTrap | Code::NotImported | Code::NotExported)
     }
 }
 

@@ -23,18 +23,19 @@ pub struct Format {
 }
 
 /// A record of the log. Version 1 had no header; version 2 did not say what an epoch came to; version 3 knew no
-/// quarantine; version 4 no codes of apps; version 5 did not name the workers of a placement.
-pub const LOG_RECORD: Format = Format { name: "log record", tag: *b"styx-r", version: 6 };
+/// quarantine; version 4 no codes of apps; version 5 did not name the workers of a placement; version 6 knew no calls
+/// between apps.
+pub const LOG_RECORD: Format = Format { name: "log record", tag: *b"styx-r", version: 7 };
 
 /// The part of a snapshot besides its partitions. Version 1 had no header.
-pub const SNAPSHOT_HEAD: Format = Format { name: "snapshot head", tag: *b"styx-s", version: 6 };
+pub const SNAPSHOT_HEAD: Format = Format { name: "snapshot head", tag: *b"styx-s", version: 7 };
 
 /// Version of [`Message`](crate::wire::message::Message), which nodes compare when they connect: they
 /// speak with each other only if it is the same.
-pub const MESSAGES: u16 = 7;
+pub const MESSAGES: u16 = 8;
 
 /// Version of the messages between nodes besides the protocol's own, compared in the same way.
-pub const CONTROL_MESSAGES: u16 = 8;
+pub const CONTROL_MESSAGES: u16 = 9;
 
 /// Bytes before what is archived: tag, version, length. A multiple of its alignment.
 const HEADER: usize = 16;

@@ -118,7 +118,7 @@ fn epoch() -> Record {
 
 #[test]
 fn a_log_of_this_version_is_read() {
-    let read = |name, record: fn() -> Record| Record::decode(&fixture(6, name, || record().encode())).unwrap();
+    let read = |name, record: fn() -> Record| Record::decode(&fixture(7, name, || record().encode())).unwrap();
     let Record::Genesis(first) = read("genesis", genesis) else { panic!("the log's first record") };
     assert_eq!((first.layout.seed, first.layout.partitions, first.created), (77, 65_536, Timestamp(1_700_000_000)));
 
@@ -184,7 +184,7 @@ fn what_is_written_now_is_what_the_fixtures_hold() {
         ("generation", Record::Generation(Generation(12))),
     ] {
         let message = "a change of the format needs its next version, and fixtures of that beside these";
-        assert!(record.encode() == fixture(6, name, || record.encode()), "{name}: {message}");
+        assert!(record.encode() == fixture(7, name, || record.encode()), "{name}: {message}");
     }
 }
 
@@ -253,28 +253,28 @@ fn records_of_other_versions_are_refused_by_name() {
     });
     let old = fixture(1, "genesis", || rkyv::to_bytes::<rkyv::rancor::Error>(&old).unwrap().to_vec());
     let refused = Record::decode(&old).unwrap_err();
-    assert_eq!(refused, FormatError::Older { name: "log record", found: 1, expected: 6 });
+    assert_eq!(refused, FormatError::Older { name: "log record", found: 1, expected: 7 });
     assert_eq!(
         refused.to_string(),
-        "this is a log record of format version 1, or none at all; this program reads version 6: start it with the release that wrote it, or begin with an empty directory"
+        "this is a log record of format version 1, or none at all; this program reads version 7: start it with the release that wrote it, or begin with an empty directory"
     );
 
     let refused = Record::decode(&fixture(2, "epoch", Vec::new)).unwrap_err();
-    assert_eq!(refused, FormatError::Older { name: "log record", found: 2, expected: 6 });
+    assert_eq!(refused, FormatError::Older { name: "log record", found: 2, expected: 7 });
     for (version, name) in
-        [2, 3, 4, 5].into_iter().flat_map(|version| ["genesis", "epoch", "generation"].map(|name| (version, name)))
+        [2, 3, 4, 5, 6].into_iter().flat_map(|version| ["genesis", "epoch", "generation"].map(|name| (version, name)))
     {
         let refused = Record::decode(&fixture(version.into(), name, || panic!("they are there"))).unwrap_err();
-        assert_eq!(refused, FormatError::Older { name: "log record", found: version, expected: 6 });
+        assert_eq!(refused, FormatError::Older { name: "log record", found: version, expected: 7 });
     }
 
     let mut new = genesis().encode();
-    new[6] = 7;
+    new[6] = 8;
     let refused = Record::decode(&new).unwrap_err();
-    assert_eq!(refused, FormatError::Newer { name: "log record", found: 7, expected: 6 });
+    assert_eq!(refused, FormatError::Newer { name: "log record", found: 8, expected: 7 });
     assert_eq!(
         refused.to_string(),
-        "this is a log record of format version 7; this program reads version 6: install the release that wrote it, or a later one"
+        "this is a log record of format version 8; this program reads version 7: install the release that wrote it, or a later one"
     );
 }
 

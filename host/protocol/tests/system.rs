@@ -187,6 +187,7 @@ fn names_of_system_operators_are_reserved() {
             functions: vec![],
         }],
         limits: Limits::default(),
+        interface: Default::default(),
     };
     let catalog = Catalog::default();
     for name in ["styx.effects", "styx.", "_private"] {

@@ -15,6 +15,8 @@ use arc_swap::ArcSwap;
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use styx_driver::admission::LogCondition;
 use styx_driver::fullness::Full;
+use styx_protocol::catalog::Catalog;
+use styx_protocol::ids::OperatorId;
 use styx_storage::log::Stall;
 
 use styx_driver::client::Failure;
@@ -76,9 +78,13 @@ impl Admission {
         self.full_state.load_full()
     }
 
-    /// Why nothing is taken that may write, of an app, for the state that there is.
-    pub fn refuses_state(&self, app: impl FnOnce() -> Option<Arc<str>>) -> Option<Failure> {
-        let full = || self.full_state.load().refuses(app().as_deref());
+    /// Why nothing is taken that may write, of an operator, for the state that there is.
+    pub fn refuses_state(&self, operator: OperatorId, catalog: &ArcSwap<Catalog>) -> Option<Failure> {
+        let full = || {
+            let catalog = catalog.load();
+            let app = catalog.operator(operator).map(|operator| &*operator.app);
+            self.full_state.load().refuses(app, &catalog)
+        };
         self.someone_is_full.load(Ordering::Relaxed).then(full)?
     }
 

@@ -220,10 +220,9 @@ impl Handle {
     /// `receipt` the answer is [`Answer::Accepted`], once durable.
     pub fn submit(&self, request: Arc<Request>, waiter: Waiter, receipt: bool) {
         let (id, retained) = (request.id, request.retained);
-        let app = || self.catalog.load().operator(request.operator).map(|operator| operator.app.clone());
         // What there is too much of may always be removed.
         let removes = SystemFunction::named(&request.function) == Some(SystemFunction::Delete);
-        let state = || if removes { None } else { self.admission.refuses_state(app) };
+        let state = || if removes { None } else { self.admission.refuses_state(request.operator, &self.catalog) };
         match self.admission.refuses_writes().or_else(state).map(Answer::Failed) {
             None => {
                 self.request(id, retained, waiter, |waiter| ClientRequest::Submit { request, waiter, receipt });

@@ -23,6 +23,13 @@ typedef struct later {
     struct later *next;
 } later;
 
+/* A function of another app, and what it comes to. */
+typedef struct played {
+    char *function;
+    char *reply;
+    struct played *next;
+} played;
+
 /* An invocation in progress. */
 typedef struct frame {
     const char *operator_name;
@@ -37,7 +44,8 @@ typedef struct frame {
 static entity *committed, *written;
 static frame *innermost;
 static uint64_t now = 1767225600000000, tid, invocations;
-static char *lines, *reply_text;
+static played *others;
+static char *lines, *reply_text, *last_played;
 static bool doomed;
 static host_reply doom;
 static unsigned expectations, differences;
@@ -182,8 +190,48 @@ static const styx_function_type *described(name operator_name, name function) {
     return NULL;
 }
 
+/* An operator of the app under test may be called with the app before its name. */
+static name unqualified(name operator_name) {
+    static const char app[] = "test/";
+    size_t length = sizeof app - 1;
+    if (operator_name.length < length || memcmp(operator_name.data, app, length) != 0) return operator_name;
+    return (name){operator_name.data + length, operator_name.length - length};
+}
+
+/* Answers a call of another app's function. */
+static void play(name operator_name, name key, name function, name arguments, host_reply *reply) {
+    const char *of = kept(operator_name).data, *called = kept(function).data;
+    const char *whole = styx_format("%s.%s", of, called);
+    free(last_played);
+    const char *told = styx_format("%s/%s.%s%s", of, kept(key).data, called, kept(arguments).data);
+    last_played = copy(told, strlen(told));
+    const played *found = others;
+    while (found && strcmp(found->function, whole) != 0) found = found->next;
+    if (!found) {
+        const char *line = styx_format("%s is not played: styx_test_play does", whole);
+        const char *logged = styx_format("GUEST_EXCEPTION: %s", line);
+        host_log(STYX_WARN, logged, strlen(logged));
+        set_doom("GUEST_EXCEPTION", line);
+        *reply = doom;
+        return;
+    }
+    /* A code begins with a capital letter, and no JSON does. */
+    const char *colon = *found->reply >= 'A' && *found->reply <= 'Z' ? strstr(found->reply, ": ") : NULL;
+    if (colon) {
+        set_doom(arena_text(found->reply, (size_t)(colon - found->reply)), arena_text(colon + 2, strlen(colon + 2)));
+        *reply = doom;
+        return;
+    }
+    *reply = (host_reply){false, {arena_text(found->reply, strlen(found->reply)), strlen(found->reply)}, {NULL, 0}};
+}
+
 /* Runs a function of the running transaction, then what it called asynchronously. */
-static void run(bool read_only, name operator_name, name key, name function, name arguments, host_reply *reply) {
+static void run(bool read_only, name called_operator, name key, name function, name arguments, host_reply *reply) {
+    name operator_name = unqualified(called_operator);
+    if (memchr(operator_name.data, '/', operator_name.length)) {
+        play(operator_name, key, function, arguments, reply);
+        return;
+    }
     const styx_function_type *found = described(operator_name, function);
     later *first = NULL;
     frame current = {.operator_name = kept(operator_name).data,
@@ -293,6 +341,18 @@ const char *styx_test_call(const char *operator_name, const char *key, const cha
     return reply_text;
 }
 
+void styx_test_play(const char *operator_name, const char *function, const char *reply) {
+    size_t length = strlen(operator_name) + strlen(function) + 2;
+    played *added = checked(calloc(1, sizeof(played)));
+    *added = (played){checked(malloc(length)), copy(reply, strlen(reply)), others};
+    snprintf(added->function, length, "%s.%s", operator_name, function);
+    others = added;
+}
+
+const char *styx_test_played(void) {
+    return last_played;
+}
+
 const char *styx_test_get(const char *operator_name, const char *key) {
     const entity *found = visible(operator_name, (name){key, strlen(key)});
     return found ? found->value : NULL;
@@ -312,8 +372,16 @@ const char *styx_test_log(void) {
 
 void styx_test_reset(void) {
     while (committed) discard(&committed);
+    while (others) {
+        played *gone = others;
+        others = gone->next;
+        free(gone->function);
+        free(gone->reply);
+        free(gone);
+    }
     free(lines);
-    lines = NULL;
+    free(last_played);
+    lines = last_played = NULL;
 }
 
 void styx_test_same_at(const char *file, int line, const char *what, const char *found, const char *expected) {

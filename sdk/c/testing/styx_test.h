@@ -26,11 +26,16 @@ const char *styx_test_call(const char *operator_name, const char *key, const cha
 const char *styx_test_get(const char *operator_name, const char *key);
 /* Sets the state of an entity without a transaction. */
 void styx_test_put(const char *operator_name, const char *key, const char *value);
+/* What a function of another app comes to from now on, whose operator is written `app/operator`: the reply as JSON, or
+ * `CODE: message`. */
+void styx_test_play(const char *operator_name, const char *function, const char *reply);
+/* The last call of such a function, as `app/operator/key.function[arguments]`; null if there was none. */
+const char *styx_test_played(void);
 /* Sets the time of the transactions to come, in microseconds since 1970-01-01T00:00Z. It stands at 2026-01-01. */
 void styx_test_set_time(uint64_t microseconds);
 /* Log lines of all transactions so far, also of those that aborted, each as `level message`. */
 const char *styx_test_log(void);
-/* Forgets all state and all lines. */
+/* Forgets all state, all lines, and what is played. */
 void styx_test_reset(void);
 
 /* A call, and what must come of it; a difference is printed with the place of the test. */

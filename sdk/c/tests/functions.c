@@ -133,6 +133,14 @@ int main(void) {
     styx_test_expect(of, "a", "unknown", "[\"some-thing\",\"x\"]", "GUEST_EXCEPTION: some-thing.x was called wrongly: operator some-thing has no function x");
     styx_test_expect(of, "a", "unknown", "[\"other\",\"x\"]", "GUEST_EXCEPTION: other.x was called wrongly: this component has no operator \"other\"");
 
+    styx_test_expect(of, "a", "unknown", "[\"bank/other\",\"x\"]", "GUEST_EXCEPTION: bank/other.x is not played: styx_test_play does");
+    styx_test_same(styx_test_played(), "bank/other/k.x[]");
+    styx_test_play("bank/other", "x", "[1]");
+    styx_test_expect(of, "a", "unknown", "[\"bank/other\",\"x\"]", "null");
+    styx_test_play("bank/other", "x", "ABORTED: no such k");
+    styx_test_expect(of, "a", "unknown", "[\"bank/other\",\"x\"]", "ABORTED: no such k");
+    styx_test_expect(of, "a", "unknown", "[\"test/some-thing\",\"who\"]", "null");
+
     styx_test_expect(of, "a", "move", "[\"b\",11]", "null");
     styx_test_same(styx_test_get(of, "b"), "11");
     styx_test_expect(of, "a", "move", "[\"b\",1]", "ABORTED: a has -1, b 12");

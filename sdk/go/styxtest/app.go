@@ -13,6 +13,7 @@
 package styxtest
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"sort"
@@ -23,15 +24,22 @@ import (
 	"styx/internal/host"
 )
 
+// appName is what the app under test is called.
+const appName = "test"
+
 // App is an app under test, with the operators of the package under test: their state, and what they logged.
 type App struct {
 	functions map[string]bool // read-only or not, by operator.function
 	operators map[string]bool
+	played    map[string]Play // of other apps, by app/operator.function
 	states    map[entity][]byte
 	logs      []Line
 	now       time.Time
 	tid       uint64
 }
+
+// Play plays a function of another app: its arguments are JSON, and so is what it returns; an error is a refusal.
+type Play func(key string, arguments []byte) (any, error)
 
 type entity struct{ operator, key string }
 
@@ -44,7 +52,7 @@ type Line struct {
 // New is an app without state; time stands at 2026-01-01.
 func New() *App {
 	app := &App{
-		functions: map[string]bool{}, operators: map[string]bool{}, states: map[entity][]byte{},
+		functions: map[string]bool{}, operators: map[string]bool{}, played: map[string]Play{}, states: map[entity][]byte{},
 		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
 	}
 	for _, function := range host.Functions() {
@@ -53,6 +61,11 @@ func New() *App {
 	}
 	return app
 }
+
+// Play has a function of another app played, whose operator is written app/operator, as in a call:
+//
+//	app.Play("billing/account", "charge", func(key string, arguments []byte) (any, error) { return 100, nil })
+func (a *App) Play(operator, function string, play Play) { a.played[operator+"."+function] = play }
 
 // Call runs a function as one transaction. A failure is a *styx.Failure.
 func Call[Out any](app *App, operator, key, function string, arguments ...any) (Out, error) {
@@ -160,11 +173,17 @@ func (r *run) call(readOnly bool, operator, key, function string, arguments []by
 }
 
 func (r *run) invoke(readOnly bool, operator, key, function string, arguments []byte) ([]byte, *host.Failure) {
+	operator = strings.TrimPrefix(operator, appName+"/")
 	qualified := operator + "." + function
+	if play := r.app.played[qualified]; play != nil {
+		return r.play(play, key, arguments)
+	}
 	declared, known := r.app.functions[qualified]
 	if !known {
 		failure := &host.Failure{Code: "UNKNOWN_OPERATOR", Message: fmt.Sprintf("the app has no operator %s", operator)}
-		if r.app.operators[operator] {
+		if strings.Contains(operator, "/") {
+			failure.Message = fmt.Sprintf("nobody plays %s: App.Play does", qualified)
+		} else if r.app.operators[operator] {
 			failure = &host.Failure{Code: "UNKNOWN_FUNCTION", Message: fmt.Sprintf("operator %s has no function %s", operator, function)}
 		}
 		if len(r.frames) > 0 {
@@ -197,6 +216,22 @@ func (r *run) invoke(readOnly bool, operator, key, function string, arguments []
 		}
 	}
 	return reply, nil
+}
+
+// play answers a call of another app's function.
+func (r *run) play(play Play, key string, arguments []byte) ([]byte, *host.Failure) {
+	value, err := play(key, arguments)
+	if err == nil {
+		var reply []byte
+		if reply, err = styx.Marshal(value); err == nil {
+			return reply, nil
+		}
+	}
+	var failure *styx.Failure
+	if errors.As(err, &failure) {
+		return nil, (*host.Failure)(failure)
+	}
+	return nil, &host.Failure{Code: "ABORTED", Message: err.Error()}
 }
 
 // bug is a failure that is the app's own fault, logged as a server logs it.
@@ -275,7 +310,7 @@ func (r *run) CallAsync(operator, key, function string, arguments []byte) {
 	own.later = append(own.later, later{operator, key, function, append([]byte{}, arguments...)})
 }
 
-func (r *run) App() string       { return "test" }
+func (r *run) App() string       { return appName }
 func (r *run) Operator() string  { return r.top().operator }
 func (r *run) Key() string       { return r.top().key }
 func (r *run) TID() uint64       { return r.app.tid }

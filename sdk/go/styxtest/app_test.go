@@ -3,6 +3,7 @@ package styxtest_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -156,5 +157,37 @@ func TestAPanicAbortsAndSaysWhere(t *testing.T) {
 	var line int
 	if count, _ := fmt.Sscanf(failure.Message[len(failure.Message)-len("app_test.go:00"):], "app_test.go:%d", &line); count != 1 {
 		t.Error(failure.Message)
+	}
+}
+
+func TestFunctionsOfOtherApps(t *testing.T) {
+	app := styxtest.New()
+	var got []string
+	app.Play("billing/account", "charge", func(key string, arguments []byte) (any, error) {
+		got = append(got, key+string(arguments))
+		if string(arguments) == "[100]" {
+			return nil, styx.Abort("TOO_MUCH", "%s has not as much", key)
+		}
+		return []int{7}, nil
+	})
+	app.Play("billing/account", "break", func(string, []byte) (any, error) { return nil, errors.New("broken") })
+	for _, each := range []struct{ arguments, want string }{
+		{`["billing/account","charge",[5]]`, "null"},
+		{`["billing/account","charge",[100]]`, "ABORTED:TOO_MUCH: x has not as much"},
+		{`["billing/account","break",[]]`, "ABORTED: broken"},
+		{`["billing/account","refund",[]]`, "GUEST_EXCEPTION: counter.relay called nobody: nobody plays billing/account.refund: App.Play does"},
+		{`["test/counter","add",[4]]`, "null"},
+	} {
+		reply, err := app.CallRaw("counter", "k", "relay", []byte(each.arguments))
+		told := string(reply)
+		if err != nil {
+			told = code(err)
+		}
+		if told != each.want {
+			t.Errorf("%s: %s, not %s", each.arguments, told, each.want)
+		}
+	}
+	if want := []string{"x[5]", "x[100]"}; !slices.Equal(got, want) {
+		t.Errorf("%v, not %v", got, want)
 	}
 }

@@ -315,3 +315,72 @@ fn operators_describe_themselves() {
     assert_eq!(stock.functions[5].returns, r#"{"type":"null"}"#);
     assert_eq!(described[1].name, "order");
 }
+
+/// Plays an operator of another app.
+struct Account;
+
+#[operator(name = "account")]
+impl Account {
+    pub fn charge(ctx: &mut Context, cents: u64) -> Result<(String, String)> {
+        let sum: u64 = ctx.state.get()?.unwrap_or_default() + cents;
+        ctx.state.put(&sum)?;
+        ensure!(cents < 100, "{} has not as much", ctx.key());
+        ctx.call_async("rates", "usd", "note", (cents,))?;
+        Ok((ctx.app(), ctx.call("rates", "usd", "app", ())?))
+    }
+}
+
+/// Is one of both apps.
+struct Rates;
+
+#[operator(name = "rates")]
+impl Rates {
+    #[function(read_only)]
+    pub fn app(ctx: &Context) -> String {
+        ctx.app()
+    }
+
+    pub fn note(ctx: &mut Context, cents: u64) -> Result<()> {
+        ctx.state.put(&cents)
+    }
+
+    pub fn pay(ctx: &mut Context, operator: String, cents: u64) -> Result<(String, String)> {
+        ctx.state.put(&0)?;
+        ctx.call(&operator, "ann", "charge", (cents,))
+    }
+}
+
+#[test]
+fn operators_of_other_apps_have_their_app_before_their_name() {
+    let mut app = App::new().with::<Rates>().with_other::<Account>("billing").with_other::<Rates>("billing");
+    app.check(&[
+        ("rates", "k", "pay", r#"["billing/account",5]"#, r#"["billing","billing"]"#),
+        ("test/rates", "k", "app", "[]", r#""test""#),
+        ("rates", "k", "pay", r#"["billing/account",100]"#, "ABORTED: ann has not as much"),
+        (
+            "rates",
+            "k",
+            "pay",
+            r#"["account",1]"#,
+            "GUEST_EXCEPTION: rates.pay called nobody: the app has no operator account",
+        ),
+        (
+            "rates",
+            "k",
+            "pay",
+            r#"["bank/account",1]"#,
+            "GUEST_EXCEPTION: rates.pay called nobody: there is no operator bank/account: give it to App::with_other",
+        ),
+        (
+            "rates",
+            "k",
+            "pay",
+            r#"["billing/rates",1]"#,
+            "GUEST_EXCEPTION: rates.pay called nobody: operator billing/rates has no function charge",
+        ),
+    ]);
+    assert_eq!(app.state::<u64>("billing/account", "ann").unwrap(), Some(5));
+    assert_eq!(app.state::<u64>("billing/rates", "usd").unwrap(), Some(5));
+    assert_eq!(app.state_raw("rates", "usd"), None);
+    assert_eq!(app.describe().len(), 1, "what others have is not this app's");
+}

@@ -40,6 +40,8 @@ export interface HostOptions {
   seed?: number;
   /** What is known of types; by default what `styx-sdk-test` found. */
   types?: Types;
+  /** Operators of other apps, or what plays their part, by app. They are called `app/operator`, here too. */
+  apps?: Record<string, readonly Operator<any>[]>;
 }
 
 /** A call: what runs, and what it issued to run afterwards. */
@@ -95,6 +97,9 @@ export class Host {
     this.seed = options.seed ?? 0;
     this.types = options.types ?? (globalThis as any).styxTypes ?? NO_TYPES;
     this.table = entriesOf(operators, this.types);
+    for (const [app, others] of Object.entries(options.apps ?? {})) {
+      for (const [name, entry] of entriesOf(others, this.types)) this.table.set(`${app}/${name}`, entry);
+    }
     this.invoke = makeInvoke(this.table, {
       imports: this.imports(),
       jobs: this.jobs,
@@ -158,11 +163,24 @@ export class Host {
     return fromJson(result);
   }
 
-  private resolve(operator: string, key: string, name: string, args: Uint8Array, isReadOnly: boolean): Call {
+  /** An operator as it is known here: with its app, if that is another one. */
+  private qualified(operator: string): string {
+    const [app, name] = operator.includes("/") ? split(operator) : [this.runningApp, operator];
+    return app === this.app ? name : `${app}/${name}`;
+  }
+
+  private get runningApp(): string {
+    const operator = this.stack.at(-1)?.operator;
+    return operator?.includes("/") ? split(operator)[0] : this.app;
+  }
+
+  private resolve(called: string, key: string, name: string, args: Uint8Array, isReadOnly: boolean): Call {
+    const operator = this.qualified(called);
     const entry = this.table.get(`${operator}.${name}`);
     if (entry === undefined) {
-      const isKnown = this.operators.some((each) => each.name === operator);
-      const message = isKnown ? `operator "${operator}" has no function "${name}"` : `there is no operator "${operator}": give it to new Host([…])`;
+      const isKnown = [...this.table.keys()].some((each) => each.startsWith(`${operator}.`));
+      const where = operator.includes("/") ? `new Host([…], { apps: { "${split(operator)[0]}": […] } })` : "new Host([…])";
+      const message = isKnown ? `operator "${operator}" has no function "${name}"` : `there is no operator "${operator}": give it to ${where}`;
       const caller = this.stack.at(-1);
       if (caller === undefined) throw this.dooms(isKnown ? UNKNOWN_FUNCTION : "UNKNOWN_OPERATOR", message);
       const bug = new CallFailed(`${caller.operator}.${caller.function} called nobody: ${message}`, GUEST_EXCEPTION);
@@ -271,7 +289,7 @@ export class Host {
       callAsync: (operator, key, name, args) => {
         this.top.issued.push(this.resolve(operator, key, name, args, this.top.isReadOnly));
       },
-      app: () => this.app,
+      app: () => this.runningApp,
       tid: () => this.transaction!.tid,
       requestId: () => `test-${this.transaction!.tid}`,
       time: () => this.transaction!.timeUs,
@@ -307,6 +325,11 @@ export class Host {
       else Object.defineProperty(prototype, "toJSON", toJSON);
     };
   }
+}
+
+function split(operator: string): [app: string, name: string] {
+  const at = operator.indexOf("/");
+  return [operator.slice(0, at), operator.slice(at + 1)];
 }
 
 function nameOf(operator: Operator<any> | string): string {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { operator, readOnly, type Context, type int, type Json } from "styx-sdk";
 import { CallFailed, Host } from "styx-sdk/testing";
 import { item, order } from "./shop.js";
 
@@ -44,6 +45,31 @@ test("a failed call cannot be saved, but explained", () => {
   assert.equal(failure(() => host.call(order, "o").byName("item", "nap")), 'GUEST_EXCEPTION: order.byName called nobody: operator "item" has no function "nap"');
   assert.match(failure(() => host.call(order, "o").byName("moon", "rise")), /^GUEST_EXCEPTION: order.byName called nobody: there is no operator "moon"/);
   assert.equal(host.call(order, "o").byName("item", "insert"), null);
+});
+
+test("an operator of another app has that before its name", () => {
+  const account = operator("account", {
+    nap(ctx: Context<number>, cents: int): Json {
+      ctx.state.put((ctx.state.get() ?? 0) + cents);
+      if (ctx.key !== "x") throw new Error("no");
+      ctx.callAsync<{ note(): void }>("rates", "usd").note();
+      return [ctx.app, ctx.operator, ctx.call<{ rate(): int }>("rates", "usd").rate()];
+    },
+  });
+  const rates = operator("rates", {
+    rate: readOnly((): int => 7),
+    note(ctx: Context<number>) {
+      ctx.state.put(1);
+    },
+  });
+  const host = new Host([item, order], { app: "shop", apps: { billing: [account, rates] } });
+  assert.deepEqual(host.call(order, "o").byName("billing/account", "nap"), ["billing", "account", 7]);
+  assert.deepEqual(host.calls.map((call) => call.join(" ")), ["order o byName", "billing/account x nap", "billing/rates usd rate", "billing/rates usd note"]);
+  assert.deepEqual([host.get("billing/account", "x"), host.get("billing/rates", "usd"), host.get("account", "x")], [1, 1, undefined]);
+  assert.equal(host.call(order, "o").byName("shop/item", "insert"), null);
+  assert.match(failure(() => host.call(order, "o").byName("rates", "rate")), /called nobody: there is no operator "rates": give it to new Host\(\[…\]\)$/);
+  assert.match(failure(() => host.call(order, "o").byName("bank/item", "nap")), /"bank\/item": give it to new Host\(\[…\], { apps: { "bank": \[…\] } }\)$/);
+  assert.match(failure(() => host.call(order, "o").byName("billing/rates", "nap")), /operator "billing\/rates" has no function "nap"$/);
 });
 
 test("whatever is thrown has a message", () => {

@@ -10,16 +10,18 @@ use crate::error::{BuildError, Code};
 enum Keys {
     Fixed(&'static [&'static str]),
     Named(&'static [&'static str]),
-    /// The server reads these from the same file; nothing of it concerns a build.
-    Other,
+    /// Its keys are names that somebody gave; or the server reads them from the same file, and nothing of it concerns a build.
+    Any,
 }
 
 const SECTIONS: &[(&str, Keys)] = &[
     ("app", Keys::Fixed(&["name", "language", "entry"])),
     ("component", Keys::Named(&["path", "language", "entry", "file"])),
+    ("export", Keys::Named(&["functions", "to"])),
+    ("import", Keys::Any),
     ("limits", Keys::Fixed(&["fuel", "transaction_fuel", "memory", "call_depth", "calls", "rw_set", "payload"])),
     ("operator", Keys::Named(&["isolation", "snapshot"])),
-    ("server", Keys::Other),
+    ("server", Keys::Any),
 ];
 
 const LANGUAGES: &[&str] = &["python", "rust", "typescript", "javascript", "go", "c"];
@@ -41,7 +43,7 @@ pub fn keys(text: &str) -> Result<(), BuildError> {
                     table(text, &format!("{name}.{}", inner.get_ref()), value, known)?;
                 }
             }
-            Keys::Other => {}
+            Keys::Any => {}
         }
     }
     Ok(())

@@ -4,6 +4,7 @@
 //! bundle (components have a `file`). Everything is optional in a project.
 
 mod check;
+mod interface;
 pub mod reference;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ use bytesize::ByteSize;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::error::{BuildError, Code};
+pub use interface::{Export, ForeignOperator};
 
 /// The name of the manifest, in a project and in a bundle.
 pub const FILE_NAME: &str = "styx.toml";
@@ -34,6 +36,12 @@ pub struct Manifest {
     /// Settings per operator.
     #[serde(rename = "operator", skip_serializing_if = "BTreeMap::is_empty")]
     pub operators: BTreeMap<String, OperatorSettings>,
+    /// What other apps may call, by operator.
+    #[serde(rename = "export", skip_serializing_if = "BTreeMap::is_empty")]
+    pub exports: BTreeMap<String, Export>,
+    /// Functions of other apps that this one calls.
+    #[serde(rename = "import", skip_serializing_if = "BTreeMap::is_empty")]
+    pub imports: BTreeMap<ForeignOperator, Vec<String>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -221,6 +229,7 @@ impl Manifest {
                 .hint("leave it out for the server's default"));
             }
         }
+        self.check_interface()?;
         for (name, component) in &self.components {
             let Component { path, file, language, entry } = component;
             if file.is_some() && (path.is_some() || language.is_some() || entry.is_some()) {

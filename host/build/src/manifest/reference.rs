@@ -27,9 +27,12 @@ const APP: &str = "app";
 const COMPONENT: &str = "component.NAME";
 const LIMITS: &str = "limits";
 const OPERATOR: &str = "operator.NAME";
+const EXPORT: &str = "export.OPERATOR";
+const IMPORT: &str = "import";
+const FOREIGN: &str = "\"APP/OPERATOR\"";
 
 /// All keys of an app's manifest, in the order of their tables.
-pub const KEYS: [Key; 16] = [
+pub const KEYS: [Key; 19] = [
     key(APP, "name", "\"shop\"", "the directory's name", "name of the app"),
     key(
         APP,
@@ -83,6 +86,15 @@ pub const KEYS: [Key; 16] = [
         "functions whose transactions are promised snapshot isolation only, when a request calls them: \
          their reads never conflict with writers, and they may be out of date by the time they write (write skew)",
     ),
+    key(EXPORT, "functions", "[\"charge\"]", "all", "functions of the operator that other apps may call"),
+    key(EXPORT, "to", "[\"shop\"]", "all", "apps that may call them"),
+    key(
+        IMPORT,
+        FOREIGN,
+        "[\"charge\"]",
+        "none",
+        "functions of another app's operator that this app calls, as `APP/OPERATOR`; that app has to export them",
+    ),
 ];
 
 #[cfg(test)]
@@ -104,7 +116,7 @@ mod tests {
             }
             if key.table != table {
                 table = key.table;
-                text.push_str(&format!("[{}]\n", table.replace("NAME", "x")));
+                text.push_str(&format!("[{}]\n", table.replace("NAME", "x").replace("OPERATOR", "x")));
             }
             // A component has sources or a file.
             if key.name != "file" {
@@ -124,10 +136,15 @@ mod tests {
         });
         let mut found = BTreeSet::from([(COMPONENT.to_owned(), "file".to_owned())]);
         for (table, value) in written.iter().flatten() {
-            let nested = ["component", "operator"].contains(&table.as_str());
-            let value = if nested { &value["x"] } else { value };
-            let table = if nested { format!("{table}.NAME") } else { table.clone() };
-            found.extend(value.as_table().unwrap().keys().map(|key| (table.clone(), key.clone())));
+            let nested = match table.as_str() {
+                "component" | "operator" => Some("NAME"),
+                "export" => Some("OPERATOR"),
+                _ => None,
+            };
+            let value = nested.map_or(value, |_| &value["x"]);
+            let table = nested.map_or_else(|| table.clone(), |name| format!("{table}.{name}"));
+            let quoted = |key: &String| if key.contains('/') { format!("{key:?}") } else { key.clone() };
+            found.extend(value.as_table().unwrap().keys().map(|key| (table.clone(), quoted(key))));
         }
         let listed: BTreeSet<_> = KEYS.iter().map(|key| (key.table.to_owned(), key.name.to_owned())).collect();
         assert_eq!(found, listed);

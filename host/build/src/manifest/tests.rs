@@ -43,6 +43,22 @@ fn good() {
         }),
     );
     check(
+        "[export.account]\nfunctions = [\"charge\"]\nto = [\"shop\"]\n[export.rates]\n[import]\n\"ledger/book\" = [\"enter\", \"sum\"]",
+        Ok(Manifest {
+            exports: [
+                ("account".into(), Export { functions: Some(vec!["charge".into()]), to: Some(vec!["shop".into()]) }),
+                ("rates".into(), Export::default()),
+            ]
+            .into(),
+            imports: [(
+                ForeignOperator { app: "ledger".into(), operator: "book".into() },
+                vec!["enter".into(), "sum".into()],
+            )]
+            .into(),
+            ..Manifest::default()
+        }),
+    );
+    check(
         "[component.stock]\npath = \"stock\"\nlanguage = \"javascript\"",
         Ok(Manifest {
             components: [(
@@ -62,7 +78,7 @@ fn bad() {
         ("[limit]", "styx.toml, line 1: unknown section or key: \"limit\"; did you mean `limits`?"),
         (
             "name = \"x\"",
-            "styx.toml, line 1: unknown section or key: \"name\"; known are `app`, `component`, `limits`, `operator`, `server`",
+            "styx.toml, line 1: unknown section or key: \"name\"; known are `app`, `component`, `export`, `import`, `limits`, `operator`, `server`",
         ),
         ("\n[app]\nlanguage = \"Pyton\"", "styx.toml, line 3: unknown language: \"Pyton\"; did you mean `python`?"),
         ("[app]\nlanguage = 3", "styx.toml, line 2: wanted string or table"),
@@ -99,6 +115,39 @@ fn bad() {
         (
             "[app]\nentry = \"x\"\n[component.a]\npath = \"a\"",
             "styx.toml: the app has components, so `app.language` and `app.entry` say nothing; move them to [component.<name>]",
+        ),
+        (
+            "[export.account]\nfunction = [\"charge\"]",
+            "styx.toml, line 2: unknown key in [export.account]: \"function\"; did you mean `functions`?",
+        ),
+        (
+            "[export.account]\nfunctions = []",
+            "styx.toml: export.account.functions is empty, so that it says nothing; name something, or leave it out",
+        ),
+        ("[export.account]\nto = [\"shop\", \"shop\"]", "styx.toml: export.account.to names \"shop\" twice"),
+        (
+            "[export.account]\nto = [\"a/b\"]",
+            "\"a/b\" cannot name an app; a name is a letter, then letters, digits, `_` and `-`, at most 64",
+        ),
+        (
+            "[import]\naccount = [\"charge\"]",
+            "styx.toml, line 2: invalid value: string \"account\", expected an app and its operator such as \"billing/account\"",
+        ),
+        (
+            "[import]\n\"billing/account/x\" = [\"charge\"]",
+            "\"account/x\" cannot name an operator; a name is a letter, then letters, digits, `_` and `-`, at most 64",
+        ),
+        (
+            "[import]\n\"billing/account\" = \"charge\"",
+            "styx.toml, line 2: invalid type: string \"charge\", expected a sequence",
+        ),
+        (
+            "[import]\n\"billing/account\" = []",
+            "styx.toml: import.\"billing/account\" is empty, so that it says nothing; name something, or leave it out",
+        ),
+        (
+            "[app]\nname = \"shop\"\n[import]\n\"shop/order\" = [\"pay\"]",
+            "styx.toml: the app imports its own operator order; an app calls its own operators by their names; leave it out",
         ),
         ("[app\n", "styx.toml, line 1: unclosed table, expected `]`"),
         ("[app]\nname = \"a\"\nname = \"b\"", "styx.toml, line 3: duplicate key"),
@@ -145,6 +194,11 @@ fn hostile() {
         "[[app]]\nname = \"a\"\n[[app]]\nname = \"b\"".to_owned(),
         "[limits]\nfuel = 1\n[limits.fuel]\nx = 1".to_owned(),
         "[limits]\nfuel = 1 fuel = 2".to_owned(),
+        "[import]\n\"\\u001b[31m\" = [\"x\"]".to_owned(),
+        "[import]\n\"a/\\u001b[31m\" = [\"x\"]".to_owned(),
+        "[import]\n\"a/b\" = [\"\\u202E\"]".to_owned(),
+        format!("[import]\n\"{long}\" = [\"x\"]"),
+        format!("[export.a]\nto = [\"{long}\"]"),
         "\r[limits]\rfuel = 1".to_owned(),
     ];
     for text in manifests {
@@ -158,7 +212,7 @@ fn hostile() {
 
 #[test]
 fn text_round_trips() {
-    let text = "[app]\nname = \"a\"\n\n[component.b]\nfile = \"b.wasm\"\n\n[limits]\nmemory = \"1MiB\"\nrw_set = 5\n\n[operator.c]\nisolation = \"fresh\"\n";
+    let text = "[app]\nname = \"a\"\n\n[component.b]\nfile = \"b.wasm\"\n\n[limits]\nmemory = \"1MiB\"\nrw_set = 5\n\n[operator.c]\nisolation = \"fresh\"\n\n[export.c]\nfunctions = [\"f\"]\n\n[import]\n\"d/e\" = [\"g\"]\n";
     let manifest = Manifest::parse(text).unwrap();
     assert_eq!(Manifest::parse(&manifest.to_text()).unwrap(), manifest);
     assert_eq!(manifest.to_text(), text.replace("\"1MiB\"", "1048576"));

@@ -2,6 +2,7 @@
 //!
 //! One binary, so that what waits for processes and brokers waits beside the rest.
 
+mod between_apps;
 #[path = "../../../storage/src/log/kafka/tests/broker.rs"]
 #[allow(dead_code)] // a part is used
 mod broker;

@@ -157,6 +157,7 @@ mod tests {
             components,
             operators: vec![],
             limits: Limits::default(),
+            interface: Default::default(),
         };
         let mut deployments = Deployments::default();
         deployments.add(Control::Deploy(deployment), (), Instant(0));

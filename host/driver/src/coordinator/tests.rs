@@ -321,6 +321,7 @@ impl Rig {
             components: vec![component],
             operators: Vec::new(),
             limits: Limits::default(),
+            interface: Default::default(),
         });
         self.step(Event::Deploy { control, waiter });
         self.advance();

@@ -245,7 +245,7 @@ impl Environment {
 
     /// Why a request that may write is refused where these get no more state, if so.
     pub fn refuses_state(&mut self, full: &Full, catalog: &Catalog, request: &Request) -> Option<client::Failure> {
-        let refused = full.refuses(catalog.operator(request.operator).map(|operator| &*operator.app));
+        let refused = full.refuses(catalog.operator(request.operator).map(|operator| &*operator.app), catalog);
         self.figures.state_full += u64::from(refused.is_some());
         refused
     }

@@ -395,8 +395,8 @@ fn an_executor_moves_to_its_thread_with_what_waits_in_it() {
     assert_eq!(whole.outcome.unwrap().len(), 25);
 }
 
-/// splitmix64.
-struct Dice(u64);
+/// splitmix64, and what the guests are called.
+struct Dice(u64, [&'static str; 2]);
 
 impl Dice {
     fn roll(&mut self, sides: u64) -> u64 {
@@ -415,7 +415,7 @@ impl Dice {
         let steps = 1 + self.roll(4);
         (0..steps).fold(script(), |script, _| {
             let (key, other, value) = (self.key(), self.key(), format!("{}", self.roll(100)));
-            let operator = if self.roll(2) == 0 { "A" } else { "B" };
+            let operator = self.1[self.roll(2) as usize];
             match self.roll(if depth == 0 { 10 } else { 16 }) {
                 0 => script.get(&key).put(&other, &value),
                 1 => script.put(&key, &value),
@@ -447,31 +447,42 @@ impl Dice {
 
 #[test]
 fn placement_changes_nothing() {
-    agree(&guests(), 1..=3, true);
+    agree(&guests(), NAMES, 1..=3, true);
 }
 
 /// Who is told its entity, and tells what it did to that later, does what one does that asks for all.
 #[test]
 fn the_version_of_the_contract_changes_nothing() {
-    agree(&guests().map(Guest::told), 1..=2, false);
+    agree(&guests().map(Guest::told), NAMES, 1..=2, false);
     let [one, other] = guests();
-    agree(&[one.told(), other], 3..=3, false);
+    agree(&[one.told(), other], NAMES, 3..=3, false);
 }
 
-/// Guests that do the same as those of [`guests`], on several workers, do what those do on one.
-fn agree(others: &[Guest], workers: RangeInclusive<u16>, fuel: bool) {
+/// What calls another app comes to the same as what calls its own.
+#[test]
+fn the_app_of_a_function_changes_nothing() {
+    let [one, other] = guests();
+    agree(&[one, other.of_app("other")], ["test/A", "other/B"], 1..=3, false);
+}
+
+const NAMES: [&str; 2] = ["A", "B"];
+
+/// Guests that do the same as those of [`guests`], on several workers and by these names, do what those do on one.
+fn agree(others: &[Guest], names: [&'static str; 2], workers: RangeInclusive<u16>, fuel: bool) {
     let mut world = World::new(&guests());
     let mut clusters: Vec<Workers> = workers.map(|count| Workers::new(count, others)).collect();
     let (mut parallel, mut failed) = (0, 0);
     for seed in 0..300 {
-        let mut dice = Dice(seed);
-        let (key, script) = (dice.key(), dice.script(3));
+        let [(key, script), (_, named)] = [NAMES, names].map(|names| {
+            let mut dice = Dice(seed, names);
+            (dice.key(), dice.script(3))
+        });
         let execution = world.commit("A", &key, "f", &script.0);
         let single = Whole::of(&execution);
         failed += u32::from(single.outcome.is_err());
         for workers in &mut clusters {
             let count = workers.workers.len();
-            let first = workers.run("A", &key, &script);
+            let first = workers.run("A", &key, &named);
             workers.set_next_tid(seed);
             let report = &first.report;
             // What a serial run might have ended otherwise is run again, strictly.
@@ -483,7 +494,7 @@ fn agree(others: &[Guest], workers: RangeInclusive<u16>, fuel: bool) {
                 assert_eq!(first.accesses, single.accesses, "seed {seed} on {count} workers");
                 assert_eq!(first.ranges, single.ranges, "seed {seed} on {count} workers");
             }
-            let strict = workers.commit("A", &key, &script);
+            let strict = workers.commit("A", &key, &named);
             assert_eq!(strict.outcome, single.outcome, "seed {seed} on {count} workers, strictly");
             assert_eq!(strict.accesses, single.accesses, "seed {seed} on {count} workers, strictly");
             assert_eq!(strict.ranges, single.ranges, "seed {seed} on {count} workers, strictly");

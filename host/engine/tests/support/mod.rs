@@ -16,12 +16,14 @@ use styx_protocol::catalog::{
 use styx_protocol::entity::{Entity, Layout, Value};
 use styx_protocol::executor::Executor as _;
 use styx_protocol::ids::{RequestId, Tid, Timestamp};
+use styx_protocol::interface::{Export, Import, ImportedFunction, Interface};
 use styx_protocol::state::State;
 use styx_protocol::transaction::{Request, Transaction};
 
 /// A guest: one operator, its functions, and the core code that runs them.
 #[derive(Clone)]
 pub struct Guest {
+    pub app: &'static str,
     pub operator: &'static str,
     pub functions: Vec<&'static str>,
     pub read_only: Vec<&'static str>,
@@ -39,6 +41,7 @@ pub struct Guest {
 impl Guest {
     pub fn new(operator: &'static str, functions: &[&'static str], code: impl Into<String>) -> Self {
         Guest {
+            app: "test",
             operator,
             functions: functions.to_vec(),
             read_only: Vec::new(),
@@ -58,6 +61,11 @@ impl Guest {
     /// The same code as a guest of 0.2.
     pub fn told(self) -> Self {
         Guest { told: true, ..self }
+    }
+
+    /// The same as one of another app.
+    pub fn of_app(self, app: &'static str) -> Self {
+        Guest { app, ..self }
     }
 
     pub fn wat(&self) -> String {
@@ -166,7 +174,8 @@ pub fn options(cache: &std::path::Path, determinism: Determinism) -> EngineOptio
 
 pub const LAYOUT: Layout = Layout { seed: 7, partitions: 16 };
 
-/// Deploys guests as the app `test`, one component each.
+/// Deploys guests, one component each: as the app `test`, unless they say otherwise. Each app exports and imports all that
+/// there is.
 pub fn deploy(
     engine: &Engine,
     directory: &std::path::Path,
@@ -174,31 +183,42 @@ pub fn deploy(
     limits: Limits,
     isolation: Isolation,
 ) -> Arc<Catalog> {
-    let (mut components, mut operators) = (Vec::new(), Vec::new());
-    for (at, guest) in guests.iter().enumerate() {
-        let digest = load(engine, directory, &guest.bytes());
-        components.push(Component { name: guest.operator.into(), digest, size: 0, sdk: "styx-wat".into() });
-        let function = |name: &&str| Function {
-            name: name.to_string(),
-            parameters: Vec::new(),
-            returns: "{}".into(),
-            read_only: guest.read_only.contains(name),
-            consistency: Default::default(),
-            doc: String::new(),
-        };
-        operators.push(OperatorSpec {
-            name: guest.operator.into(),
-            component: at as u32,
-            key_prefix: None,
-            isolation,
-            doc: String::new(),
-            functions: guest.functions.iter().map(function).collect(),
-        });
-    }
-    let deployment =
-        Deployment { id: "dp_1".into(), app: "test".into(), created: Timestamp(0), components, operators, limits };
+    let mut apps: Vec<&str> = guests.iter().map(|guest| guest.app).collect();
+    apps.dedup();
     let mut catalog = Catalog::default();
-    catalog.apply(&Control::Deploy(deployment));
+    for app in apps {
+        let (mut components, mut operators, mut interface) = (Vec::new(), Vec::new(), Interface::default());
+        for guest in guests {
+            let functions = guest.functions.iter().map(ToString::to_string);
+            if guest.app != app {
+                let functions = functions.map(|name| ImportedFunction { name, signature: None }).collect();
+                interface.imports.push(Import { app: guest.app.into(), operator: guest.operator.into(), functions });
+                continue;
+            }
+            interface.exports.push(Export { operator: guest.operator.into(), functions: None, to: None });
+            let digest = load(engine, directory, &guest.bytes());
+            let function = |name: String| Function {
+                read_only: guest.read_only.contains(&&*name),
+                name,
+                parameters: Vec::new(),
+                returns: "{}".into(),
+                consistency: Default::default(),
+                doc: String::new(),
+            };
+            operators.push(OperatorSpec {
+                name: guest.operator.into(),
+                component: components.len() as u32,
+                key_prefix: None,
+                isolation,
+                doc: String::new(),
+                functions: functions.map(function).collect(),
+            });
+            components.push(Component { name: guest.operator.into(), digest, size: 0, sdk: "styx-wat".into() });
+        }
+        let (id, created) = (format!("dp_{app}"), Timestamp(0));
+        let deployment = Deployment { id, app: app.into(), created, components, operators, limits, interface };
+        catalog.apply(&Control::Deploy(deployment));
+    }
     Arc::new(catalog)
 }
 

@@ -81,6 +81,7 @@ static SHOP: LazyLock<Arc<Directory>> = LazyLock::new(|| {
         components: vec![Component { name: "c".into(), digest: Digest([0; 32]), size: 1, sdk: "test".into() }],
         operators: vec![operator],
         limits: Limits { payload: 1 << 16, ..Limits::default() },
+        interface: Default::default(),
     }));
     Directories::default().of(Arc::new(catalog))
 });

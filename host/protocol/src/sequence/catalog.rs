@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::abort::{Abort, Code};
 use crate::cluster::placement::{Placement, Seat};
 use crate::ids::{OperatorId, Timestamp};
+use crate::sequence::interface::Interface;
 use crate::sequence::quarantine::{Quarantine, Quarantined, Subject};
 use crate::sequence::system::{self, RESERVED_PREFIXES, SystemFunction, SystemOperator, is_reserved};
 use crate::sequence::token::Token;
@@ -198,6 +199,8 @@ pub struct Deployment {
     pub operators: Vec<OperatorSpec>,
     /// Bounds.
     pub limits: Limits,
+    /// What it has to do with other apps.
+    pub interface: Interface,
 }
 
 /// A change of what is deployed, of who may use it or of where it is. Sequenced in the log; takes effect at the start of an epoch.
@@ -246,7 +249,13 @@ pub struct Operator {
     pub isolation: Isolation,
     /// Bounds of the app.
     pub limits: Limits,
+<<<<<<< HEAD
     /// Those that the deployment declares, then the system's.
+=======
+    /// The version of the app that it belongs to.
+    pub deployment: Arc<Deployment>,
+    /// Names of the functions, `operator.function` as guests are told, and whether they are read-only.
+>>>>>>> apps
     functions: Vec<FunctionEntry>,
 }
 
@@ -707,6 +716,7 @@ impl Catalog {
                 composite: spec.key_prefix.is_some(),
                 isolation: spec.isolation,
                 limits: live.limits,
+                deployment: live.clone(),
                 functions: spec
                     .functions
                     .iter()
@@ -742,6 +752,7 @@ mod tests {
             components: vec![Component { name: "c".into(), digest: Digest([1; 32]), size: 0, sdk: "none".into() }],
             operators: operators.iter().map(operator).collect(),
             limits: Limits::default(),
+            interface: Interface::default(),
         }
     }
 

@@ -5,6 +5,7 @@
 
 pub mod budget;
 pub mod catalog;
+pub mod interface;
 pub mod origin;
 pub mod outcome;
 pub mod quarantine;

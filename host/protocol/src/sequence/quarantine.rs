@@ -45,6 +45,11 @@ pub struct Quarantined {
 impl Quarantined {
     /// Longest reason kept, in bytes.
     pub const REASON_MAX: usize = 512;
+
+    fn refusal(&self) -> Abort {
+        let message = format!("{} is set aside and is not executed: {}", self.subject, self.reason);
+        Abort::new(Code::Quarantined, message)
+    }
 }
 
 /// All subjects that are not executed.
@@ -98,8 +103,15 @@ impl Quarantine {
     #[cold]
     fn find(&self, id: RequestId, tid: Option<Tid>, app: &str) -> Option<Abort> {
         let own = self.of_request(id, tid).or_else(|| self.get(&Subject::App(app.to_owned())))?;
-        let message = format!("{} is set aside and is not executed: {}", own.subject, own.reason);
-        Some(Abort::new(Code::Quarantined, message))
+        Some(own.refusal())
+    }
+
+    /// Why an app is not called by another one, if it is not.
+    pub fn refusal_of_app(&self, app: &str) -> Option<Abort> {
+        if self.0.is_empty() {
+            return None;
+        }
+        self.get(&Subject::App(app.to_owned())).map(|own| own.refusal())
     }
 
     /// What says that this very request is not executed.
@@ -128,6 +140,7 @@ mod tests {
             components: vec![component],
             operators: vec![],
             limits: Limits::default(),
+            interface: Default::default(),
         })
     }
 

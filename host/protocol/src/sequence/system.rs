@@ -3,7 +3,7 @@
 //!
 //! Entities of system operators lie in partitions like any others: what snapshots, the state hash, recovery and a
 //! change of placement do for entities of apps, they do for these. Apps can neither declare operators
-//! of such names nor reach their entities, for a function names operators by its own app.
+//! of such names nor reach their entities, for a function names operators of apps.
 
 use crate::ids::OperatorId;
 

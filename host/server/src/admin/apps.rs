@@ -9,13 +9,16 @@ use serde_json::Value;
 use styx_protocol::abort::Code;
 use styx_protocol::catalog::{self, App, Catalog, Consistency, Control, Deployment, Isolation, OperatorSpec};
 use styx_protocol::ids::Timestamp;
+use styx_protocol::interface::{Export, Import, SEPARATOR};
 use utoipa::ToSchema;
 
+use super::Uploads;
+use super::agreements::{self, ChangeQuery};
 use super::openapi::{self, schema};
 use super::queries::Queries;
 use super::schemas;
 use crate::handle::Handle;
-use crate::http::{ApiError, PathParts, nearest::suggestion, shorten, status_of};
+use crate::http::{ApiError, Options, PathParts, nearest::suggestion, shorten, status_of};
 
 #[derive(Serialize, ToSchema)]
 pub struct AppList {
@@ -47,8 +50,32 @@ pub struct AppView {
     #[schema(value_type = schemas::Limits)]
     limits: catalog::Limits,
     operators: Vec<OperatorView>,
+    /// What other apps may call.
+    exports: Vec<ExportView>,
+    /// What it calls of other apps.
+    imports: Vec<ImportView>,
+    /// Apps that import something of it.
+    imported_by: Vec<String>,
     /// Newest first.
     deployments: Vec<DeploymentView>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct ExportView {
+    operator: String,
+    /// Absent: all of its functions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    functions: Option<Vec<String>>,
+    /// Apps that may call them; absent: all apps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<Vec<String>>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct ImportView {
+    /// As calls name it: `app/operator`.
+    operator: String,
+    functions: Vec<String>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -132,6 +159,21 @@ impl OperatorView {
     }
 }
 
+impl ExportView {
+    fn of(export: &Export) -> Self {
+        ExportView { operator: export.operator.clone(), functions: export.functions.clone(), to: export.to.clone() }
+    }
+}
+
+impl ImportView {
+    fn of(import: &Import) -> Self {
+        ImportView {
+            operator: format!("{}{SEPARATOR}{}", import.app, import.operator),
+            functions: import.functions.iter().map(|imported| imported.name.clone()).collect(),
+        }
+    }
+}
+
 #[derive(Serialize, ToSchema)]
 pub struct Removed {
     app: String,
@@ -163,20 +205,35 @@ pub async fn get(State(handle): State<Handle>, PathParts(app): PathParts<String>
         active: app.active.clone(),
         limits: live.limits,
         operators: live.operators.iter().map(OperatorView::of).collect(),
+        exports: live.interface.exports.iter().map(ExportView::of).collect(),
+        imports: live.interface.imports.iter().map(ImportView::of).collect(),
+        imported_by: catalog.importers(&app.name).map(|importer| importer.name.to_string()).collect(),
         deployments: app.deployments.iter().rev().map(|deployment| DeploymentView::of(app, deployment)).collect(),
     }))
 }
 
 /// Removes an app, all its deployments and the state of its operators
-#[utoipa::path(delete, path = "/v1/apps/{app}", params(("app" = String, Path)), responses((status = 200, body = Removed)))]
+#[utoipa::path(
+    delete,
+    path = "/v1/apps/{app}",
+    params(("app" = String, Path), ChangeQuery),
+    responses((status = 200, body = Removed))
+)]
 pub async fn remove(
     State(queries): State<Queries>,
+    State(uploads): State<Uploads>,
     PathParts(app): PathParts<String>,
+    Options(query): Options<ChangeQuery>,
 ) -> Result<Json<Removed>, ApiError> {
-    let handle = &queries.handle;
-    app_of(&handle.catalog(), &app)?;
+    let _changing = uploads.changing.lock().await;
+    let (handle, control) = (&queries.handle, Control::Remove(app.clone()));
+    let catalog = handle.catalog();
+    app_of(&catalog, &app)?;
     queries.admit_write()?;
-    handle.control(Control::Remove(app.clone())).await?;
+    if !query.force {
+        agreements::check(&catalog, &control)?;
+    }
+    handle.control(control).await?;
     tracing::info!(app, "removed");
     Ok(Json(Removed { app, removed: true }))
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use styx_protocol::catalog::{self, Activation, Control, Digest};
 use utoipa::{IntoParams, ToSchema};
 
+use super::agreements::{self, ChangeQuery};
 use super::apps::{DeploymentView, OperatorSummary, app_of, summary};
 use super::queries::Queries;
 use super::upload::{Kind, Upload, refused_change};
@@ -24,6 +25,10 @@ pub struct DeployQuery {
     #[serde(default)]
     #[param(required = false)]
     dry_run: bool,
+    /// Deploy it though calls between apps break.
+    #[serde(default)]
+    #[param(required = false)]
+    force: bool,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -94,13 +99,21 @@ pub async fn deploy(
     let limits = BodyLimits { bytes, silence: uploads.options.silence };
     let body = read_body(&headers, body, "the upload", limits, &uploads.options.memory).await?;
     let checking = uploads.checking.clone().acquire_owned().await.map_err(|_| ApiError::shutting_down())?;
+    // What is agreed between apps holds from the look at it until it takes effect.
+    let _changing = uploads.changing.lock().await;
     let upload = {
         let (handle, options) = (queries.handle.clone(), uploads.options.clone());
         blocking(move || {
             // Held for as long as the work goes on, even if the client does not wait for it.
             let _held = (held, checking);
-            let upload = Upload::check(&deploys.engine, &options, &app, kind, &body.bytes)?;
-            handle.catalog().check(&Control::Deploy(upload.deployment.clone())).map_err(refused_change)?;
+            let mut upload = Upload::check(&deploys.engine, &options, &app, kind, &body.bytes)?;
+            let catalog = handle.catalog();
+            agreements::note_signatures(&mut upload.deployment.interface, &catalog);
+            let control = Control::Deploy(upload.deployment.clone());
+            catalog.check(&control).map_err(refused_change)?;
+            if !query.force {
+                agreements::check(&catalog, &control)?;
+            }
             if !query.dry_run {
                 upload.store(&deploys.components)?;
             }
@@ -166,20 +179,27 @@ pub async fn get(
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/deployments/{id}/activate",
-    params(("app" = String, Path), ("id" = String, Path)),
+    params(("app" = String, Path), ("id" = String, Path), ChangeQuery),
     responses((status = 200, body = Activated))
 )]
 pub async fn activate(
     State(queries): State<Queries>,
+    State(uploads): State<Uploads>,
     PathParts((app, id)): PathParts<(String, String)>,
+    Options(query): Options<ChangeQuery>,
 ) -> Result<Json<Activated>, ApiError> {
+    let _changing = uploads.changing.lock().await;
     let catalog = queries.handle.catalog();
     let known = app_of(&catalog, &app)?;
     if !known.deployments.iter().any(|deployment| deployment.id == id) {
         return Err(unknown_deployment(known, &id));
     }
     queries.admit_write()?;
-    queries.handle.control(Control::Activate(Activation { app: app.clone(), deployment: id.clone() })).await?;
+    let control = Control::Activate(Activation { app: app.clone(), deployment: id.clone() });
+    if !query.force {
+        agreements::check(&catalog, &control)?;
+    }
+    queries.handle.control(control).await?;
     Ok(Json(Activated { app, deployment: id, active: true }))
 }
 

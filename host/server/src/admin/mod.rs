@@ -5,10 +5,12 @@
 //!
 //! Router and document are one: an endpoint is registered with [`routes!`], from the description beside its handler.
 
+mod agreements;
 mod apps;
 mod audit;
 mod autoscaler;
 mod cluster;
+mod compatibility;
 mod console;
 mod deploy;
 mod document;
@@ -49,7 +51,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 use styx_engine::Engine;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -90,13 +92,21 @@ struct Uploads {
     deploys: Option<Deploys>,
     waiting: Arc<Semaphore>,
     checking: Arc<Semaphore>,
+    /// Changes of what is deployed, one after the other.
+    changing: Arc<Mutex<()>>,
 }
 
 impl Admin {
     /// The surface of a process without uploads and without an ingress.
     pub fn new(handle: Handle, options: Arc<HttpOptions>, shutdown: Shutdown) -> Self {
         let waiting = Arc::new(Semaphore::new(options.uploads_max));
-        let uploads = Uploads { options, deploys: None, waiting, checking: Arc::new(Semaphore::new(1)) };
+        let uploads = Uploads {
+            options,
+            deploys: None,
+            waiting,
+            checking: Arc::new(Semaphore::new(1)),
+            changing: Arc::default(),
+        };
         Admin { handle, latencies: Arc::default(), shutdown, uploads, calls: Calls::default() }
     }
 

@@ -107,7 +107,10 @@ const ERRORS: [(&str, &str); 7] = [
     ("409", "IDEMPOTENCY_MISMATCH: the key was used before with another request."),
     ("413", "TOO_LARGE: the arguments have too many bytes."),
     ("422", "ABORTED: the function refused; its message, and its own code as app_code if it gave one."),
-    ("500", "GUEST_EXCEPTION, GUEST_TRAP, OUT_OF_FUEL, LIMIT_EXCEEDED, READ_ONLY or NON_DETERMINISTIC."),
+    (
+        "500",
+        "GUEST_EXCEPTION, GUEST_TRAP, NOT_IMPORTED, NOT_EXPORTED, OUT_OF_FUEL, LIMIT_EXCEEDED, READ_ONLY or NON_DETERMINISTIC.",
+    ),
     ("503", "OVERLOADED: try again after the seconds in Retry-After."),
 ];
 

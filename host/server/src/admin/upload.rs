@@ -11,6 +11,7 @@ use styx_protocol::abort::{Abort, Code as AbortCode};
 use styx_protocol::catalog::{Component, Consistency, Deployment, Digest, Isolation, Limits, OperatorSpec};
 use styx_protocol::ids::Timestamp;
 
+use super::agreements;
 use crate::components::ComponentStore;
 use crate::gateway::check_schemas;
 use crate::http::{ApiError, HttpOptions, nearest::suggestion, shorten};
@@ -139,13 +140,16 @@ impl Upload {
         }
         let created =
             SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
+        let operators: Vec<OperatorSpec> = operators.into_values().collect();
+        let interface = agreements::interface(&bundle.manifest, &operators)?;
         let deployment = Deployment {
             id: format!("dp_{}", crate::gateway::fresh_id()),
             app: app.to_owned(),
             created: Timestamp(created),
             components,
-            operators: operators.into_values().collect(),
+            operators,
             limits,
+            interface,
         };
         Ok(Upload {
             deployment,
@@ -211,7 +215,7 @@ fn limits(given: &manifest::Limits, most: &Limits) -> Result<Limits, ApiError> {
     })
 }
 
-fn refused(message: String, hint: impl Into<std::borrow::Cow<'static, str>>) -> ApiError {
+pub(super) fn refused(message: String, hint: impl Into<std::borrow::Cow<'static, str>>) -> ApiError {
     ApiError::new(StatusCode::BAD_REQUEST, Code::BadBundle.as_str(), message).hint(hint)
 }
 

@@ -64,6 +64,7 @@ fn deployment(id: &str, app: &str, operators: Vec<OperatorSpec>) -> Deployment {
         components: vec![component],
         operators,
         limits: Limits { payload: 256, ..Limits::default() },
+        interface: Default::default(),
     }
 }
 

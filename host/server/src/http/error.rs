@@ -184,7 +184,10 @@ pub fn status_of(code: Code) -> StatusCode {
         Code::Aborted | Code::Quarantined => StatusCode::UNPROCESSABLE_ENTITY,
         Code::Overloaded | Code::Interrupted => StatusCode::SERVICE_UNAVAILABLE,
         Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        // Which are the apps' fault, not the request's.
         Code::GuestException
+        | Code::NotImported
+        | Code::NotExported
         | Code::GuestTrap
         | Code::OutOfFuel
         | Code::LimitExceeded
@@ -200,6 +203,9 @@ fn hint_of(code: Code) -> &'static str {
         Code::BadArguments => "`styx apps APP` shows what the function takes",
         Code::GuestException => {
             "this is a bug of the app, not of the request; nothing was written; the server's log has it with what the function logged"
+        }
+        Code::NotImported | Code::NotExported => {
+            "one app calls another, and their styx.toml do not say so both; nothing was written"
         }
         Code::GuestTrap => "the function crashed; nothing was written; what it logged is in the server's log",
         Code::OutOfFuel => {

@@ -5,6 +5,7 @@ use styx_protocol::catalog::Catalog;
 use styx_protocol::fallback::Member;
 
 use super::Recorder;
+use super::names::Names;
 use super::view::TraceConflict;
 
 /// Most conflicts that are kept of a transaction.
@@ -14,20 +15,21 @@ const CONFLICTS_MAX: usize = 32;
 pub(crate) fn conflicts(recorder: &Recorder, members: &[Member], catalog: &Catalog) {
     for (at, member) in members.iter().enumerate() {
         if recorder.wants(member.transaction.request.id) {
-            let found = of(&member.cached.footprint, &members[..at], catalog);
+            let names = Names::of(catalog, member.transaction.request.operator);
+            let found = of(&member.cached.footprint, &members[..at], names);
             recorder.conflicts(member.transaction.request.id, found);
         }
     }
 }
 
-fn of(own: &Footprint, before: &[Member], catalog: &Catalog) -> Vec<TraceConflict> {
+fn of(own: &Footprint, before: &[Member], names: Names<'_>) -> Vec<TraceConflict> {
     let mut found = Vec::new();
     for member in before.iter().rev() {
         let theirs = &member.cached.footprint;
         let conflict = |entity: &styx_protocol::entity::Entity, did: &str| TraceConflict {
             tid: member.transaction.tid.0,
             request_id: member.transaction.request.id.to_string(),
-            operator: super::recording::operator_name(catalog, entity.operator()),
+            operator: names.operator(entity.operator()),
             key: super::recording::shown(entity.key()),
             did: did.into(),
         };

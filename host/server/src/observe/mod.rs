@@ -9,6 +9,7 @@ mod audit;
 mod conflicts;
 mod logs;
 mod merge;
+mod names;
 mod recording;
 mod traced;
 mod view;

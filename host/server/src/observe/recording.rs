@@ -13,6 +13,7 @@ use styx_protocol::replies::Reply;
 use styx_protocol::transaction::Transaction;
 
 use super::logs::Lines;
+use super::names::Names;
 use super::view::{LogEntry, Question, RequestTrace, Told, TraceAccess, TraceAttempt, TraceCall, TraceConflict};
 use crate::clock::now;
 use crate::http::FunctionStats;
@@ -360,7 +361,7 @@ impl Recorder {
         (begun, ended): (u64, u64),
         execution: &Execution,
         profile: Option<Box<Profile>>,
-        catalog: &Catalog,
+        names: Names<'_>,
     ) -> TraceAttempt {
         let (outcome, abort) = match &execution.outcome {
             _ if execution.drifted => ("drifted", None),
@@ -369,8 +370,8 @@ impl Recorder {
             Err(abort) => ("aborted", Some(abort)),
         };
         let (calls, cut) = match profile {
-            Some(profile) => (self.profiled(&profile, catalog), profile.cut),
-            None => (self.recorded(execution, catalog), execution.calls.len() > ITEMS_MAX),
+            Some(profile) => (self.profiled(&profile, names), profile.cut),
+            None => (self.recorded(execution, names), execution.calls.len() > ITEMS_MAX),
         };
         TraceAttempt {
             kind: kind.into(),
@@ -382,20 +383,20 @@ impl Recorder {
             ended_us: ended,
             fuel: execution.fuel,
             calls,
-            accesses: accesses(execution, catalog),
+            accesses: accesses(execution, names),
             conflicts: Vec::new(),
             cut: cut || execution.footprint.accesses.iter().len() > ITEMS_MAX,
         }
     }
 
     /// Calls as somebody has watched them.
-    pub(super) fn profiled(&self, profile: &Profile, catalog: &Catalog) -> Vec<TraceCall> {
+    pub(super) fn profiled(&self, profile: &Profile, names: Names<'_>) -> Vec<TraceCall> {
         let worker = self.worker();
         let calls = profile.calls.iter().map(|call| TraceCall {
             id: id_of(call.place),
             parent: None,
-            operator: operator_name(catalog, call.entity.operator()),
-            function: function_name(catalog, call.entity.operator(), call.function),
+            operator: names.operator(call.entity.operator()),
+            function: names.function(call.entity.operator(), call.function),
             key: shown(call.entity.key()),
             worker,
             asynchronous: call.asynchronous.unwrap_or(false),
@@ -427,15 +428,15 @@ impl Recorder {
     }
 
     /// Calls as an execution itself keeps them.
-    fn recorded(&self, execution: &Execution, catalog: &Catalog) -> Vec<TraceCall> {
+    fn recorded(&self, execution: &Execution, names: Names<'_>) -> Vec<TraceCall> {
         let worker = self.worker();
         let kept = || execution.calls.iter().take(ITEMS_MAX);
         let places: HashMap<u64, usize> = kept().enumerate().map(|(at, call)| (call.place, at)).collect();
         let mut calls: Vec<TraceCall> = kept()
             .map(|call| TraceCall {
                 id: id_of(call.place),
-                operator: operator_name(catalog, call.entity.operator()),
-                function: function_name(catalog, call.entity.operator(), call.function),
+                operator: names.operator(call.entity.operator()),
+                function: names.function(call.entity.operator(), call.function),
                 key: shown(call.entity.key()),
                 worker,
                 ..TraceCall::default()
@@ -451,9 +452,9 @@ impl Recorder {
     }
 }
 
-fn accesses(execution: &Execution, catalog: &Catalog) -> Vec<TraceAccess> {
+fn accesses(execution: &Execution, names: Names<'_>) -> Vec<TraceAccess> {
     let entities = execution.footprint.accesses.iter().map(|(entity, access)| TraceAccess {
-        operator: operator_name(catalog, entity.operator()),
+        operator: names.operator(entity.operator()),
         key: shown(entity.key()),
         range: false,
         read: access.is_read(),
@@ -462,7 +463,7 @@ fn accesses(execution: &Execution, catalog: &Catalog) -> Vec<TraceAccess> {
         bytes: access.write().flatten().map(|value| value.len() as u64),
     });
     let ranges = execution.footprint.ranges.iter().map(|read| TraceAccess {
-        operator: operator_name(catalog, read.operator),
+        operator: names.operator(read.operator),
         key: bounds(&read.range),
         range: true,
         read: true,
@@ -471,8 +472,8 @@ fn accesses(execution: &Execution, catalog: &Catalog) -> Vec<TraceAccess> {
     entities.chain(ranges).take(ITEMS_MAX).collect()
 }
 
-pub(super) fn accesses_of(execution: &Execution, catalog: &Catalog) -> Vec<TraceAccess> {
-    accesses(execution, catalog)
+pub(super) fn accesses_of(execution: &Execution, names: Names<'_>) -> Vec<TraceAccess> {
+    accesses(execution, names)
 }
 
 fn bounds(range: &styx_protocol::range::KeyRange) -> String {
@@ -507,14 +508,8 @@ pub(super) fn level(level: LogLevel) -> &'static str {
     }
 }
 
-pub(super) fn operator_name(catalog: &Catalog, operator: OperatorId) -> String {
+fn operator_name(catalog: &Catalog, operator: OperatorId) -> String {
     catalog.operator(operator).map_or_else(|| "?".into(), |operator| operator.name.to_string())
-}
-
-fn function_name(catalog: &Catalog, operator: OperatorId, function: u16) -> String {
-    let operator = catalog.operator(operator);
-    let function = operator.and_then(|operator| operator.functions().nth(function.into()));
-    function.map_or_else(|| "?".into(), |function| function.name.to_string())
 }
 
 /// As much of a text as is kept.

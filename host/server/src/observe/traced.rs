@@ -13,6 +13,7 @@ use styx_protocol::task::{
 use styx_protocol::transaction::Transaction;
 
 use super::Recorder;
+use super::names::Names;
 use super::recording::accesses_of;
 use super::view::TraceAttempt;
 use crate::clock::now;
@@ -84,7 +85,8 @@ impl<E: Watched> Traced<E> {
         profile: Option<Box<Profile>>,
         catalog: &Catalog,
     ) {
-        let attempt = self.recorder.of_execution(kind, took, execution, profile, catalog);
+        let names = Names::of(catalog, transaction.request.operator);
+        let attempt = self.recorder.of_execution(kind, took, execution, profile, names);
         self.recorder.attempted(transaction, catalog, attempt);
     }
 
@@ -99,6 +101,7 @@ impl<E: Watched> Traced<E> {
         is_root: bool,
     ) {
         let catalog = attempt.catalog();
+        let names = Names::of(catalog, transaction.request.operator);
         let (outcome, abort) = match progress {
             Progress::Done(Ok(_)) if is_root => ("ok", None),
             Progress::Done(Err(abort)) if is_root && !attempt.so_far().drifted => ("aborted", Some(abort)),
@@ -110,13 +113,13 @@ impl<E: Watched> Traced<E> {
             Mode::Strict { .. } => "strict",
         };
         let told = TraceAttempt {
-            calls: profile.as_ref().map(|profile| self.recorder.profiled(profile, catalog)).unwrap_or_default(),
+            calls: profile.as_ref().map(|profile| self.recorder.profiled(profile, names)).unwrap_or_default(),
             cut: profile.is_some_and(|profile| profile.cut),
-            accesses: accesses_of(attempt.so_far(), catalog),
+            accesses: accesses_of(attempt.so_far(), names),
             outcome: outcome.into(),
             code: abort.map(|abort| abort.code.as_str().into()),
             message: abort.map(|abort| super::recording::shown(&abort.message)),
-            ..self.recorder.of_execution(mode, (begun, ended), &Execution::default(), None, catalog)
+            ..self.recorder.of_execution(mode, (begun, ended), &Execution::default(), None, names)
         };
         let told = TraceAttempt { fuel: attempt.used().fuel, ..told };
         self.recorder.attempted(transaction, catalog, told);

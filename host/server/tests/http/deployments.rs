@@ -11,7 +11,7 @@ use styx_server::http::HttpOptions;
 use crate::server::{Server, Told, item, item_as, told};
 use crate::support::Guest;
 
-fn bundle(manifest: &str, components: &[(&str, Guest)]) -> Vec<u8> {
+pub fn bundle(manifest: &str, components: &[(&str, Guest)]) -> Vec<u8> {
     let components: BTreeMap<String, Vec<u8>> =
         components.iter().map(|(name, guest)| ((*name).to_owned(), guest.bytes())).collect();
     Bundle::new(Manifest::parse(manifest).unwrap(), components).write().unwrap()

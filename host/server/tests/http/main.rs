@@ -1,6 +1,7 @@
 //! Both HTTP surfaces of a real server in this process, spoken to by real clients.
 
 mod admin;
+mod agreements;
 mod browsers;
 mod calls;
 mod deployments;

@@ -78,5 +78,6 @@ pub fn deployment(number: u64) -> Deployment {
             rw_set: if number % 8 == 4 { 6 } else { 1000 },
             ..Limits::default()
         },
+        interface: Default::default(),
     }
 }

@@ -13,7 +13,11 @@
 Every `Host.call` is a transaction as a server runs it: all of its writes or
 none, synchronous calls nested, asynchronous calls after their caller in the
 order of issue and depth first. Arguments, results and values pass through JSON.
-Operators of other languages are played by operators that the test declares.
+Operators of other languages are played by operators that the test declares, and so are those of other apps, which have
+names such as `billing/account` here too:
+
+    host = Host(shop, apps={"billing": [account]})
+    host.put("billing/account", "ann", 100)
 
 While a transaction runs, `random`, `time.time`, `os.urandom`, `secrets` and
 `uuid.uuid4` depend on it alone. `datetime.now()` reads the real clock here,
@@ -24,7 +28,7 @@ import os
 import random
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar, cast
@@ -38,6 +42,8 @@ from styx.imports import Imports
 from styx.operator import Operator
 
 __all__ = ["Abort", "CallFailed", "Host", "LogLine"]
+
+_Source = types.ModuleType | Operator | type[Entity]
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -89,13 +95,10 @@ class Host:
     those that aborted.
     """
 
-    def __init__(self, *sources: types.ModuleType | Operator | type[Entity], app: str = "test", seed: int = 0) -> None:
-        operators: dict[int, Operator] = {}
-        for source in sources:
-            found = vars(source).values() if isinstance(source, types.ModuleType) else [source]
-            known = (getattr(value, "_styx_operator", value) if isinstance(value, type) else value for value in found)
-            operators.update((id(value), value) for value in known if isinstance(value, Operator))
-        self.operators = [operator for operator in operators.values() if operator.functions]
+    def __init__(
+        self, *sources: _Source, app: str = "test", apps: Mapping[str, Sequence[_Source]] | None = None, seed: int = 0
+    ) -> None:
+        self.operators = _operators(sources)
         self.calls: list[tuple[str, str, str]] = []
         self.logs: list[LogLine] = []
         #: When the next transaction will have been sequenced; every transaction moves it on.
@@ -103,6 +106,9 @@ class Host:
         self._app = app
         self._seed = seed
         self._functions = runtime.functions_of(self.operators)
+        for other, others in (apps or {}).items():
+            functions = runtime.functions_of(_operators(others))
+            self._functions.update((f"{other}/{name}", function) for name, function in functions.items())
         self._committed: dict[tuple[str, str], bytes] = {}
         self._tid = 0
         self._transaction: _Transaction | None = None
@@ -173,13 +179,22 @@ class Host:
 
     # How a transaction runs.
 
+    def _qualified(self, operator: str) -> str:
+        """An operator as it is known here: with its app, if that is another one."""
+        app, _, name = operator.rpartition("/")
+        app = app or (self._bridge.app() if self._stack else self._app)
+        return name if app == self._app else f"{app}/{name}"
+
     def _resolve(self, operator: str, key: str, function: str, args: bytes, *, is_read_only: bool) -> _Call:
+        operator = self._qualified(operator)
         entry = self._functions.get(f"{operator}.{function}")
         if entry is None:
-            if any(o.name == operator for o in self.operators):
+            if any(known.startswith(f"{operator}.") for known in self._functions):
                 code, message = errors.UNKNOWN_FUNCTION, f'operator "{operator}" has no function "{function}"'
             else:
-                code, message = "UNKNOWN_OPERATOR", f'there is no operator "{operator}": give it to Host(...)'
+                app = operator.rpartition("/")[0]
+                where = f'Host(..., apps={{"{app}": [...]}})' if app else "Host(...)"
+                code, message = "UNKNOWN_OPERATOR", f'there is no operator "{operator}": give it to {where}'
             if self._stack:
                 code, message = errors.GUEST_EXCEPTION, f"{self._running()} called nobody: {message}"
                 self._note(f"{code}: {message}")
@@ -318,7 +333,7 @@ class _Bridge:
         call.issued.append(self._host._resolve(operator, key, function, args, is_read_only=call.is_read_only))
 
     def app(self) -> str:
-        return self._host._app
+        return self._top.operator.rpartition("/")[0] or self._host._app
 
     def tid(self) -> int:
         return self._host._transaction.tid
@@ -354,6 +369,16 @@ def _transaction(host: Host, cls: Any, name: str) -> Callable:
         return method(self, *args, **kwargs)
 
     return awaited if function.is_async else method
+
+
+def _operators(sources: Sequence[_Source]) -> list[Operator]:
+    """The operators of some sources that have functions, each once."""
+    operators: dict[int, Operator] = {}
+    for source in sources:
+        found = vars(source).values() if isinstance(source, types.ModuleType) else [source]
+        known = (getattr(value, "_styx_operator", value) if isinstance(value, type) else value for value in found)
+        operators.update((id(value), value) for value in known if isinstance(value, Operator))
+    return [operator for operator in operators.values() if operator.functions]
 
 
 def _name(operator: Operator | type[Entity] | str) -> str:

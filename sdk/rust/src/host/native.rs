@@ -1,7 +1,7 @@
 //! The same functions outside of a component, answered by the app under test.
 
 use crate::state::Scan;
-use crate::testing::running;
+use crate::testing::{APP, running};
 use crate::{Level, Result};
 
 pub(crate) fn get(key: &str) -> Option<Vec<u8>> {
@@ -41,7 +41,7 @@ pub(crate) fn call_async(operator: &str, key: &str, function: &str, arguments: &
 }
 
 pub(crate) fn app() -> String {
-    "test".into()
+    running(|run| run.frame().app.unwrap_or(APP).into())
 }
 
 pub(crate) fn operator() -> String {

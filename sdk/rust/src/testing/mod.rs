@@ -31,7 +31,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::{Abort, Arguments, Context, Level, Operator, OperatorDescription, Result};
-pub(crate) use run::Run;
+pub(crate) use run::{APP, Run};
 
 type Invoke = fn(&str, &mut Context, &[u8]) -> Result<Vec<u8>>;
 type States = BTreeMap<(String, String), Vec<u8>>;
@@ -39,6 +39,8 @@ type States = BTreeMap<(String, String), Vec<u8>>;
 /// An operator that the app under test knows.
 #[derive(Clone, Copy)]
 pub(crate) struct Registered {
+    /// Of another app than the one under test.
+    app: Option<&'static str>,
     name: &'static str,
     invoke: Invoke,
     describe: fn() -> OperatorDescription,
@@ -67,8 +69,31 @@ impl App {
 
     /// Adds an operator.
     #[must_use]
-    pub fn with<O: Operator>(mut self) -> Self {
-        self.operators.push(Registered { name: O::NAME, invoke: O::invoke, describe: O::describe });
+    pub fn with<O: Operator>(self) -> Self {
+        self.with_registered::<O>(None)
+    }
+
+    /// Adds an operator of another app, or one that plays its part. It is called `app/operator`, here too.
+    ///
+    /// ```
+    /// # use styx_sdk::prelude::*;
+    /// # struct Account;
+    /// # #[operator] impl Account { pub fn charge(_ctx: &mut Context, cents: u64) -> u64 { cents } }
+    /// # struct Order;
+    /// # #[operator] impl Order {
+    /// #     pub fn pay(ctx: &mut Context) -> Result<u64> { ctx.call("billing/account", "ann", "charge", (5,)) }
+    /// # }
+    /// # use styx_sdk::testing::App;
+    /// let mut app = App::new().with::<Order>().with_other::<Account>("billing");
+    /// assert_eq!(app.call::<u64>("order", "o", "pay", ()).unwrap(), 5);
+    /// ```
+    #[must_use]
+    pub fn with_other<O: Operator>(self, app: &'static str) -> Self {
+        self.with_registered::<O>(Some(app))
+    }
+
+    fn with_registered<O: Operator>(mut self, app: Option<&'static str>) -> Self {
+        self.operators.push(Registered { app, name: O::NAME, invoke: O::invoke, describe: O::describe });
         self
     }
 
@@ -146,7 +171,7 @@ impl App {
 
     /// What the app would describe at upload.
     pub fn describe(&self) -> Vec<OperatorDescription> {
-        self.operators.iter().map(|operator| (operator.describe)()).collect()
+        self.operators.iter().filter(|operator| operator.app.is_none()).map(|operator| (operator.describe)()).collect()
     }
 }
 
@@ -162,10 +187,11 @@ pub(crate) fn running<R>(does: impl FnOnce(&mut Run) -> R) -> R {
 
 /// Runs a function of the running transaction, then what it called asynchronously.
 pub(crate) fn call(operator: &str, key: &str, function: &str, arguments: &[u8]) -> Result<Vec<u8>> {
-    call_from(running(|run| run.is_read_only()), operator, key, function, arguments)
+    let (read_only, operator) = running(|run| (run.is_read_only(), run.qualified(operator)));
+    call_from(read_only, &operator, key, function, arguments)
 }
 
-/// [`call`], for a caller that may already have returned.
+/// [`call`], for a caller that may already have returned, of an operator as it is known here.
 fn call_from(read_only: bool, operator: &str, key: &str, function: &str, arguments: &[u8]) -> Result<Vec<u8>> {
     let result = match running(|run| run.enter(operator, key, function, read_only)) {
         Err(abort) => Err(running(|run| run.called_nobody(abort))),

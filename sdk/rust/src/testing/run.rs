@@ -7,6 +7,9 @@ use super::{Invoke, Registered, States};
 use crate::state::Scan;
 use crate::{Abort, Level, Result};
 
+/// What the app under test is called.
+pub(crate) const APP: &str = "test";
+
 /// A call that runs after its caller has returned.
 pub(crate) struct Later {
     pub operator: String,
@@ -19,7 +22,11 @@ pub(crate) struct Later {
 
 /// An invocation in progress.
 pub(crate) struct Frame {
+    /// Of another app than the one under test.
+    pub app: Option<&'static str>,
     pub operator: &'static str,
+    /// The operator as it is known here: with its app, if that is another one.
+    owner: String,
     function: String,
     pub key: String,
     read_only: bool,
@@ -69,10 +76,28 @@ impl Run {
         (self.committed, self.logs, self.doomed)
     }
 
-    /// Starts an invocation.
+    /// An operator that is called, as it is known here: what a function of another app calls by a mere name is that app's.
+    pub fn qualified(&self, operator: &str) -> String {
+        let (app, name) = match operator.split_once('/') {
+            Some((app, name)) => (Some(app), name),
+            None => (self.frames.last().and_then(|frame| frame.app), operator),
+        };
+        app.filter(|app| *app != APP).map_or_else(|| name.to_owned(), |app| format!("{app}/{name}"))
+    }
+
+    /// Starts an invocation of an operator as it is known here.
     pub fn enter(&mut self, operator: &str, key: &str, function: &str, read_only: bool) -> Result<Invoke> {
-        let Some(found) = self.operators.iter().find(|known| known.name == operator) else {
-            return Err(Abort::with_code("UNKNOWN_OPERATOR", format!("the app has no operator {operator}")));
+        let is_it = |known: &&Registered| match known.app {
+            Some(app) => operator.split_once('/') == Some((app, known.name)),
+            None => known.name == operator,
+        };
+        let Some(found) = self.operators.iter().find(is_it) else {
+            let message = if operator.contains('/') {
+                format!("there is no operator {operator}: give it to App::with_other")
+            } else {
+                format!("the app has no operator {operator}")
+            };
+            return Err(Abort::with_code("UNKNOWN_OPERATOR", message));
         };
         let described = (found.describe)().functions.into_iter().find(|known| known.name == function);
         let Some(described) = described else {
@@ -80,7 +105,9 @@ impl Run {
         };
         self.invocations += 1;
         self.frames.push(Frame {
+            app: found.app,
             operator: found.name,
+            owner: operator.to_owned(),
             function: function.to_owned(),
             key: key.to_owned(),
             read_only: described.read_only || read_only,
@@ -113,7 +140,7 @@ impl Run {
     pub fn called_nobody(&mut self, abort: Abort) -> Abort {
         match self.frames.last() {
             Some(caller) if self.doomed.is_none() => {
-                let message = format!("{}.{} called nobody: {}", caller.operator, caller.function, abort.message());
+                let message = format!("{}.{} called nobody: {}", caller.owner, caller.function, abort.message());
                 self.bug(message)
             }
             _ => abort,
@@ -139,30 +166,30 @@ impl Run {
     }
 
     pub fn get(&self, key: &str) -> Option<Vec<u8>> {
-        let entity = (self.frame().operator.to_owned(), key.to_owned());
+        let entity = (self.frame().owner.clone(), key.to_owned());
         self.writes.get(&entity).cloned().unwrap_or_else(|| self.committed.get(&entity).cloned())
     }
 
     pub fn put(&mut self, key: &str, value: Option<Vec<u8>>) {
         let frame = self.frame();
-        let entity = (frame.operator.to_owned(), key.to_owned());
+        let entity = (frame.owner.clone(), key.to_owned());
         if frame.read_only {
-            let message = format!("{}.{key} is written by a read-only function", frame.operator);
+            let message = format!("{}.{key} is written by a read-only function", frame.owner);
             self.doomed.get_or_insert(Abort::with_code("GUEST_TRAP", message));
         }
         self.writes.insert(entity, value);
     }
 
     pub fn scan(&self, scan: &Scan<'_>) -> Vec<(String, Vec<u8>)> {
-        let operator = self.frame().operator;
+        let operator = &self.frame().owner;
         let mut merged: BTreeMap<&str, &[u8]> = BTreeMap::new();
         merged.extend(
             self.committed
                 .iter()
-                .filter(|((of, _), _)| of == operator)
+                .filter(|((of, _), _)| *of == *operator)
                 .map(|((_, key), value)| (key.as_str(), value.as_slice())),
         );
-        for ((_, key), value) in self.writes.iter().filter(|((of, _), _)| of == operator) {
+        for ((_, key), value) in self.writes.iter().filter(|((of, _), _)| *of == *operator) {
             match value {
                 Some(value) => merged.insert(key, value),
                 None => merged.remove(key.as_str()),
@@ -181,7 +208,7 @@ impl Run {
     pub fn call_async(&mut self, operator: &str, key: &str, function: &str, arguments: &[u8]) {
         let read_only = self.is_read_only();
         let later = Later {
-            operator: operator.to_owned(),
+            operator: self.qualified(operator),
             key: key.to_owned(),
             function: function.to_owned(),
             arguments: arguments.to_vec(),

@@ -28,6 +28,7 @@ mod state;
 mod tests;
 mod thin_vec;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 pub use accesses::{Access, Accesses, Footprint};
@@ -51,6 +52,7 @@ use crate::abort::{Abort, Code};
 use crate::cluster::placement::Placement;
 use crate::ids::{RequestId, Tid, Timestamp, WorkerId};
 use crate::sequence::catalog::{Catalog, Limits, Operator};
+use crate::sequence::interface::SEPARATOR;
 use crate::sequence::transaction::{Request, Transaction};
 use crate::state::State;
 use crate::state::entity::{Layout, Value};
@@ -66,6 +68,7 @@ pub struct Attempt {
     transaction: Transaction,
     base: Base,
     catalog: Arc<Catalog>,
+    /// The app that the request calls.
     app: Arc<str>,
     quota: Quota,
     /// Calls in progress.
@@ -215,11 +218,11 @@ impl Attempt {
     pub fn time(&self) -> Timestamp {
         self.transaction.time
     }
-    /// The app.
+    /// The app whose function is running.
     pub fn app(&self) -> &Arc<str> {
-        &self.app
+        &self.operator().app
     }
-    /// Bounds of the app.
+    /// Bounds of the transaction: those of the app that the request calls.
     pub fn limits(&self) -> &Limits {
         &self.quota.limits
     }
@@ -242,9 +245,15 @@ impl Attempt {
         self.catalog.operator(self.frame().entity.operator()).expect("the operator of a running function is live")
     }
 
-    /// `operator.function` of the running function, for messages.
-    fn running(&self) -> Arc<str> {
-        self.operator().function(self.frame().function).qualified.clone()
+    /// `operator.function` of the running function, for messages; with its app before it, if that is not the request's.
+    pub fn running(&self) -> Cow<'_, str> {
+        let operator = self.operator();
+        let qualified = &*operator.function(self.frame().function).qualified;
+        if *operator.app == *self.app {
+            Cow::Borrowed(qualified)
+        } else {
+            Cow::Owned(format!("{}{SEPARATOR}{qualified}", operator.app))
+        }
     }
 
     // What it may use.
@@ -253,9 +262,9 @@ impl Attempt {
     pub fn fuel_allowed(&self) -> u64 {
         self.fuel_limit().min(self.quota.slice_left())
     }
-    /// Fuel that the limits of its app leave for the running invocation, however long it takes.
+    /// Fuel that its app, and what the transaction has used, leave for the running invocation, however long it takes.
     pub fn fuel_limit(&self) -> u64 {
-        self.quota.fuel()
+        self.quota.fuel(self.operator().limits.fuel)
     }
     /// The guest was stopped for want of fuel, and its app may use more ([`Attempt::fuel_limit`]): nothing of the
     /// attempt counts.

@@ -37,7 +37,7 @@ const PAYLOADS_MAX: u64 = 32;
 /// Bytes of what one scan finds, whatever the app's limits are.
 const SCAN_BYTES_MAX: u64 = 64 << 20;
 
-/// The limits of a transaction's app, and what the transaction has used of them as far as is known here.
+/// The limits of the app that a transaction's request calls, and what the transaction has used of them as far as is known here.
 #[derive(Debug)]
 pub(super) struct Quota {
     pub limits: Limits,
@@ -52,9 +52,9 @@ impl Quota {
         Quota { limits, used: Usage::default(), slice: u64::MAX, log_bytes: 0 }
     }
 
-    /// Fuel that one more invocation may use.
-    pub fn fuel(&self) -> u64 {
-        self.limits.fuel.min(self.limits.transaction_fuel.saturating_sub(self.used.fuel))
+    /// Fuel that one more invocation may use, of an app that lets each have so much.
+    pub fn fuel(&self, most: u64) -> u64 {
+        most.min(self.limits.transaction_fuel.saturating_sub(self.used.fuel))
     }
 
     /// Fuel that is left of what it may use inside an epoch.
@@ -131,29 +131,28 @@ impl Quota {
         }
         Ok(())
     }
+}
 
-    /// Whether a value may have so many bytes.
-    pub fn admit_value(&self, bytes: usize) -> Result<(), Abort> {
-        self.admit_payload(bytes, || format!("a value of {bytes} bytes is"))
-    }
+/// Whether a value may have so many bytes, of an app with such payloads.
+pub(super) fn admit_value(bytes: usize, most: u32) -> Result<(), Abort> {
+    admit_payload(bytes, most, || format!("a value of {bytes} bytes is"))
+}
 
-    /// Whether the arguments of a call may have so many bytes.
-    pub fn admit_args(&self, bytes: usize) -> Result<(), Abort> {
-        self.admit_payload(bytes, || format!("arguments of {bytes} bytes are"))
-    }
+/// Whether the arguments of a call may have so many bytes.
+pub(super) fn admit_args(bytes: usize, most: u32) -> Result<(), Abort> {
+    admit_payload(bytes, most, || format!("arguments of {bytes} bytes are"))
+}
 
-    /// Whether the result of a call may have so many bytes.
-    pub fn admit_result(&self, bytes: usize) -> Result<(), Abort> {
-        self.admit_payload(bytes, || format!("a result of {bytes} bytes is"))
-    }
+/// Whether the result of a call may have so many bytes.
+pub(super) fn admit_result(bytes: usize, most: u32) -> Result<(), Abort> {
+    admit_payload(bytes, most, || format!("a result of {bytes} bytes is"))
+}
 
-    fn admit_payload(&self, bytes: usize, what: impl FnOnce() -> String) -> Result<(), Abort> {
-        let limit = self.limits.payload;
-        if bytes > limit as usize {
-            return exceeded(format!("{} over the limit of {limit} (limits.payload)", what()));
-        }
-        Ok(())
+fn admit_payload(bytes: usize, most: u32, what: impl FnOnce() -> String) -> Result<(), Abort> {
+    if bytes > most as usize {
+        return exceeded(format!("{} over the limit of {most} (limits.payload)", what()));
     }
+    Ok(())
 }
 
 /// Whether a key may have so many bytes.
@@ -199,7 +198,7 @@ mod tests {
     #[test]
     fn an_invocation_has_its_own_fuel_or_what_is_left_of_the_transactions() {
         for (fuel, left) in [(0, 60), (40, 60), (41, 59), (100, 0), (101, 0)] {
-            assert_eq!(quota(Usage { fuel, ..Usage::default() }).fuel(), left);
+            assert_eq!(quota(Usage { fuel, ..Usage::default() }).fuel(60), left);
         }
     }
 
@@ -209,9 +208,9 @@ mod tests {
         assert_eq!([2, 3].map(|depth| none.admit_call(depth).is_ok()), [true, false]);
         assert_eq!([5, 6].map(|entries| none.admit_entries(entries, 0).is_ok()), [true, false]);
         assert_eq!([320, 321].map(|bytes| none.admit_entries(1, bytes).is_ok()), [true, false]);
-        assert_eq!([10, 11].map(|bytes| none.admit_value(bytes).is_ok()), [true, false]);
-        assert_eq!([10, 11].map(|bytes| none.admit_args(bytes).is_ok()), [true, false]);
-        assert_eq!([10, 11].map(|bytes| none.admit_result(bytes).is_ok()), [true, false]);
+        assert_eq!([10, 11].map(|bytes| admit_value(bytes, 10).is_ok()), [true, false]);
+        assert_eq!([10, 11].map(|bytes| admit_args(bytes, 10).is_ok()), [true, false]);
+        assert_eq!([10, 11].map(|bytes| admit_result(bytes, 10).is_ok()), [true, false]);
         assert_eq!([1024, 1025].map(|bytes| admit_key(bytes).is_ok()), [true, false]);
         let after = |used| quota(Usage { calls: used, touched: used, bytes: u64::from(used), ..Usage::default() });
         assert_eq!([3, 4].map(|calls| after(calls).admit_call(0).is_ok()), [true, false]);

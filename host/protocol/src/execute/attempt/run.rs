@@ -213,10 +213,11 @@ impl Attempt {
 
     fn leave(&mut self, result: Result<Value, Abort>) -> Result<Value, Abort> {
         let result = result.map_err(|abort| self.own_fault(abort));
+        let payload_max = self.operator().limits.payload;
         let Frame { recorded, place, issued, .. } = self.fragment.frames.pop().expect("a function was running");
         match result {
             Ok(value) => {
-                self.bounded(self.quota.admit_result(value.len()));
+                self.bounded(quota::admit_result(value.len(), payload_max));
                 if let Some(doom) = &self.doom {
                     return Err(doom.clone());
                 }
@@ -302,14 +303,15 @@ impl Attempt {
         Ok(call)
     }
 
-    /// Dooms the transaction for a call that cannot be made. That nobody is called so is a bug of who calls.
+    /// Dooms the transaction for a call that cannot be made. That nobody is called so is a bug of who calls; what two apps
+    /// have not agreed upon, their developers should know of.
     #[cold]
     fn refused(&mut self, mut abort: Abort) -> Abort {
         if matches!(abort.code, Code::UnknownApp | Code::UnknownOperator | Code::UnknownFunction) {
             abort = Abort::new(Code::GuestException, format!("{} called nobody: {}", self.running(), abort.message));
-            if !self.is_doomed() {
-                self.log(LogLevel::Warn, abort.to_string());
-            }
+        }
+        if abort.code.is_bug() && !self.is_doomed() {
+            self.log(LogLevel::Warn, abort.to_string());
         }
         self.doom(abort)
     }
@@ -322,12 +324,9 @@ impl Attempt {
         args: &[u8],
         synchronous: bool,
     ) -> Result<Target, Abort> {
-        let found = self.catalog.find(&self.app, operator)?;
-        let index = found.function_index(function).ok_or_else(|| {
-            Abort::new(Code::UnknownFunction, format!("operator \"{operator}\" has no function \"{function}\""))
-        })?;
+        let (found, index) = self.catalog.callee(self.operator(), operator, function)?;
         quota::admit_key(key.len())?;
-        self.quota.admit_args(args.len())?;
+        quota::admit_args(args.len(), found.limits.payload)?;
         let caller = self.frame();
         let read_only = caller.read_only;
         if read_only && !found.function(index).read_only {

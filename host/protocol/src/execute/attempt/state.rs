@@ -192,7 +192,7 @@ impl Attempt {
             ));
         }
         let bytes = value.as_ref().map_or(0, |value| value.as_ref().len());
-        self.bounded(self.quota.admit_value(bytes));
+        self.bounded(quota::admit_value(bytes, self.operator().limits.payload));
         self.bounded(quota::admit_key(entity.key().len()));
         if self.is_doomed() || !self.room_for_bytes(bytes) {
             return Locality::Local(());

@@ -6,12 +6,13 @@ use crate::ids::OperatorId;
 use crate::sequence::catalog::{
     Component, Consistency, Control, Deployment, Digest, Function, Isolation, Limits, OperatorSpec,
 };
+use crate::sequence::interface::{Export, Import, ImportedFunction, Interface};
 use crate::sequence::quarantine::{Quarantined, Subject};
 use crate::state::entity::Entity;
 
 const LAYOUT: Layout = Layout { seed: 1, partitions: 4 };
 
-/// An app with `write`, and `read`, which is declared to only do so.
+/// An app with `write`, and `read`, which is declared to only do so; and another one with the same, which it calls.
 fn catalog() -> Arc<Catalog> {
     let function = |name: &str, read_only| Function {
         name: name.into(),
@@ -21,7 +22,9 @@ fn catalog() -> Arc<Catalog> {
         consistency: Consistency::Serializable,
         doc: String::new(),
     };
-    let deployment = Deployment {
+    let imported = |name: &str| ImportedFunction { name: name.into(), signature: None };
+    let import = Import { app: "bank".into(), operator: "o".into(), functions: ["read", "write"].map(imported).into() };
+    let own = Deployment {
         id: "dp_1".into(),
         app: "app".into(),
         created: Timestamp(0),
@@ -35,9 +38,18 @@ fn catalog() -> Arc<Catalog> {
             functions: vec![function("write", false), function("read", true)],
         }],
         limits: Limits { fuel: 60, transaction_fuel: 100, payload: 10, rw_set: 3, calls: 3, ..Limits::default() },
+        interface: Interface { exports: Vec::new(), imports: vec![import] },
+    };
+    let export = Export { operator: "o".into(), functions: Some(vec!["read".into(), "write".into()]), to: None };
+    let bank = Deployment {
+        id: "dp_2".into(),
+        app: "bank".into(),
+        limits: Limits { fuel: 80, payload: 5, calls: 1, rw_set: 1, ..Limits::default() },
+        interface: Interface { exports: vec![export], imports: Vec::new() },
+        ..own.clone()
     };
     let mut catalog = Catalog::default();
-    catalog.apply(&Control::Deploy(deployment));
+    [own, bank].into_iter().for_each(|deployment| drop(catalog.apply(&Control::Deploy(deployment))));
     Arc::new(catalog)
 }
 
@@ -413,4 +425,76 @@ fn whoever_explains_a_refusal_keeps_its_code_or_gives_it_another() {
         assert_eq!(ended(&mut attempt, refusal("no", "SOLD_OUT")), refusal("no", "SOLD_OUT"));
         assert_eq!(ended(&mut attempt, said), expected);
     }
+}
+
+#[test]
+fn a_function_of_another_app_runs_as_that_apps_and_counts_for_the_transaction() {
+    let mut attempt = running("write");
+    attempt.spend(10);
+    assert!(matches!(attempt.call("bank/o", "k", "write", b"12345"), Next::Invoke));
+    assert_eq!((&**attempt.app(), &*attempt.running(), attempt.frame().depth), ("bank", "bank/o.write", 1));
+    assert_eq!((attempt.fuel_allowed(), attempt.fuel_limit()), (80, 80), "as much as that app lets each use");
+    attempt.spend(30);
+    assert_eq!(attempt.fuel_limit(), 60, "of what is left of the transaction's");
+    attempt.put_own(b"12345");
+    assert!(!attempt.is_doomed(), "and what it calls and touches is the transaction's");
+    // What it calls by a mere name is its own app's.
+    assert!(matches!(attempt.call("o", "k", "read", b""), Next::Invoke));
+    assert_eq!(&*attempt.running(), "bank/o.read");
+    assert!(matches!(attempt.invoked(Ok(b"x"[..].into())), Next::Done(Ok(_))));
+    assert!(matches!(attempt.invoked(Ok(b"12345"[..].into())), Next::Done(Ok(value)) if &*value == b"12345"));
+    assert_eq!((&**attempt.app(), &*attempt.running(), attempt.fuel_limit()), ("app", "o.write", 60));
+    let [bank, own] = ["bank", "app"].map(|app| attempt.catalog().find(app, "o").unwrap().id);
+    attempt.put_own(b"0123456789");
+    assert!(matches!(attempt.invoked(Ok(Value::default())), Next::Done(Ok(_))));
+    let execution = attempt.take_execution(Ok(Value::default()));
+    assert_eq!(execution.fuel, 40);
+    let written: Vec<_> = execution.writes().map(|(entity, _)| (entity.operator(), entity.key().to_string())).collect();
+    assert_eq!(written, [(bank, "k".to_owned()), (own, "own".to_owned())]);
+}
+
+#[test]
+fn the_payload_of_another_app_is_what_that_app_takes() {
+    let code = |attempt: &Attempt| attempt.doom.as_ref().map(|doom| doom.code);
+    let mut attempt = running("write");
+    assert!(matches!(attempt.call("bank/o", "k", "write", b"123456"), Next::Done(Err(_))));
+    assert_eq!(code(&attempt), Some(Code::LimitExceeded));
+    for end in [
+        |attempt: &mut Attempt| attempt.put_own(b"123456"),
+        |attempt: &mut Attempt| drop(attempt.invoked(Ok(b"123456"[..].into()))),
+    ] {
+        let mut attempt = running("write");
+        assert!(matches!(attempt.call("bank/o", "k", "write", b""), Next::Invoke));
+        end(&mut attempt);
+        assert_eq!(code(&attempt), Some(Code::LimitExceeded));
+    }
+}
+
+#[test]
+fn a_call_of_another_app_that_cannot_be_made_ends_the_transaction_and_is_logged() {
+    let refused = |root: &str, name: &str, function: &str, wait: bool| {
+        let mut attempt = running(root);
+        if wait {
+            assert!(matches!(attempt.call(name, "k", function, b""), Next::Done(Err(_))));
+        } else {
+            attempt.call_async(name, "k", function, b"");
+        }
+        let Execution { outcome, logs, .. } = attempt.take_execution(Ok(Value::default()));
+        (outcome.unwrap_err().code, logs.len())
+    };
+    for wait in [true, false] {
+        assert_eq!(refused("write", "bank/o", "none", wait), (Code::GuestException, 1));
+        assert_eq!(refused("write", "none/o", "write", wait), (Code::GuestException, 1));
+        assert_eq!(refused("read", "bank/o", "write", wait), (Code::ReadOnly, 0));
+    }
+    let mut attempt = running("read");
+    assert!(matches!(attempt.call("bank/o", "k", "read", b""), Next::Invoke));
+    assert!(attempt.frame().read_only);
+    // The other app has agreed to nothing.
+    assert!(
+        matches!(attempt.call("app/o", "k", "read", b""), Next::Done(Err(abort)) if abort.code == Code::NotImported)
+    );
+    let logs = attempt.take_execution(Ok(Value::default())).logs;
+    assert_eq!(logs.len(), 1);
+    assert!(logs[0].message.starts_with("NOT_IMPORTED: app \"bank\" does not import app/o.read"), "{logs:?}");
 }

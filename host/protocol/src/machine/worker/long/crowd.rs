@@ -66,6 +66,7 @@ mod tests {
                 components: vec![Component { name: "c".into(), digest: Digest([1; 32]), size: 0, sdk: "none".into() }],
                 operators: vec![operator],
                 limits: Default::default(),
+                interface: Default::default(),
             };
             catalog.apply(&Control::Deploy(deployment));
         }

@@ -38,6 +38,7 @@ fn deployment() -> Deployment {
             functions: vec![function],
         }],
         limits: Limits::default(),
+        interface: Default::default(),
     }
 }
 
