@@ -249,13 +249,9 @@ pub struct Operator {
     pub isolation: Isolation,
     /// Bounds of the app.
     pub limits: Limits,
-<<<<<<< HEAD
-    /// Those that the deployment declares, then the system's.
-=======
     /// The version of the app that it belongs to.
     pub deployment: Arc<Deployment>,
-    /// Names of the functions, `operator.function` as guests are told, and whether they are read-only.
->>>>>>> apps
+    /// Those that the deployment declares, then the system's.
     functions: Vec<FunctionEntry>,
 }
 
