@@ -10,6 +10,9 @@ use styx_protocol::ids::{OperatorId, PartitionId};
 use styx_protocol::range::KeyRange;
 use styx_protocol::state::State;
 
+/// Places in a partition at which entities are taken.
+const PLACES: usize = 16;
+
 /// At most `limit` of an operator's entities in some partitions and, the last value excepted, so many bytes; and how many there
 /// are.
 pub fn sample(
@@ -64,23 +67,34 @@ struct Within<'a> {
 }
 
 impl Within<'_> {
-    /// So many of them, or a few less, between the first and the last.
+    /// So many of them, or a few less, in runs at places between the first one and the last.
     fn spread(&self, wanted: usize, entities: u64) -> BTreeMap<Key, Value> {
         if wanted as u64 >= entities {
             return self.scan(Bound::Unbounded, wanted, false).collect();
         }
-        let mut found: BTreeMap<Key, Value> = self.scan(Bound::Unbounded, wanted.min(1), false).collect();
-        if wanted > 1 {
-            found.extend(self.scan(Bound::Unbounded, 1, true));
-        }
-        let Some((first, last)) = found.first_key_value().map(|(key, _)| key.clone()).zip(found.last_key_value())
-        else {
-            return found;
-        };
-        let last = last.0.clone();
-        for at in 1..wanted.saturating_sub(1) {
-            let key = between(&first, &last, at as u64, wanted as u64 - 1);
-            found.extend(self.scan(Bound::Included(key.as_str().into()), 1, false));
+        let mut found = BTreeMap::new();
+        let end = |reverse| self.scan(Bound::Unbounded, 1, reverse).next().map(|(key, _)| key);
+        let (Some(first), Some(last)) = (end(false), end(true)) else { return found };
+        let places = wanted.min(PLACES);
+        // Where there is one place only, it is another one in each partition.
+        let mut chosen: Vec<usize> =
+            (0..places).map(|at| (at * PLACES / places + usize::from(self.partition.0)) % PLACES).collect();
+        chosen.sort_unstable();
+        let mut seen: Option<Key> = None;
+        for (at, place) in chosen.into_iter().enumerate() {
+            let run = wanted * (at + 1) / places - wanted * at / places;
+            if place == PLACES - 1 {
+                found.extend(self.scan(Bound::Unbounded, run, true));
+                continue;
+            }
+            let key: Key = between(&first, &last, place as u64, PLACES as u64 - 1).as_str().into();
+            // A run may have gone further than to the next place.
+            let lower = match seen.take() {
+                Some(seen) if seen >= key => Bound::Excluded(seen),
+                _ if place == 0 => Bound::Unbounded,
+                _ => Bound::Included(key),
+            };
+            found.extend(self.scan(lower, run, false).inspect(|(key, _)| seen = Some(key.clone())));
         }
         found
     }
@@ -93,7 +107,7 @@ impl Within<'_> {
 
 /// Text that is about `part` of `parts` of the way from one key to another one, as if characters were digits.
 fn between(first: &str, last: &str, part: u64, parts: u64) -> String {
-    /// Two characters after what both have in common are enough to tell some hundreds of places apart.
+    /// Two characters after what both have in common are enough to tell some places apart.
     const DIGITS: usize = 2;
     /// Where keys are text, what follows lies here.
     const LETTERS: (u64, u64) = (0x20, 0x7f);
@@ -152,9 +166,8 @@ mod tests {
             let (entries, all) = sample(&many, OPERATOR, |_| true, limit, 1 << 20);
             assert_eq!(all, 5000);
             let keys = keys(&entries);
-            assert!(keys.len() <= limit && keys.len() > limit / 4, "{} of {limit} in {partitions}", keys.len());
-            let deciles: std::collections::BTreeSet<&str> = keys.iter().map(|key| &key[..8]).collect();
-            assert!(keys.windows(2).all(|two| two[0] != two[1]) && !deciles.is_empty(), "each once");
+            assert!(keys.len() <= limit && keys.len() > limit / 2, "{} of {limit} in {partitions}", keys.len());
+            assert!(keys.windows(2).all(|two| two[0] != two[1]), "each once");
             let late = keys.iter().filter(|key| **key >= "item-002500").count();
             assert!(late * 5 > keys.len(), "{late} of {} are of the later half, in {partitions}", keys.len());
         }

@@ -322,7 +322,7 @@ struct Account;
 #[operator(name = "account")]
 impl Account {
     pub fn charge(ctx: &mut Context, cents: u64) -> Result<(String, String)> {
-        let sum: u64 = ctx.state.get()?.unwrap_or_default() + cents;
+        let sum = ctx.state.get::<u64>()?.unwrap_or_default() + cents;
         ctx.state.put(&sum)?;
         ensure!(cents < 100, "{} has not as much", ctx.key());
         ctx.call_async("rates", "usd", "note", (cents,))?;
