@@ -50,10 +50,10 @@ pub(super) fn call_all(client: &Client, app: &str, calls: &[Call<'_>]) -> Result
         }
         std::thread::sleep(Duration::from_millis(50 << attempt));
     }
-    match left.iter().any(|at| ends[*at].is_null()) {
-        true => Err(CliError::new("CONNECTION", "the server did not answer every call", "try again")),
-        false => Ok(ends),
+    if left.iter().any(|at| ends[*at].is_null()) {
+        return Err(CliError::new("CONNECTION", "the server did not answer every call", "try again"));
     }
+    Ok(ends)
 }
 
 /// The error that an answer tells of, of what.
