@@ -81,7 +81,7 @@ fn of_operator(client: &Client, app: &str, operator: &str, output: &Output) -> R
             if answer["error"].is_object() {
                 done.failed += 1;
                 done.first.get_or_insert_with(|| refused(answer, &format!("{operator}/{key}: ")));
-            } else if answer["result"] == true {
+            } else if answer["ok"] == true {
                 done.migrated += 1;
             }
         }

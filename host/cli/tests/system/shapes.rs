@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::process::cluster::{Cluster, options};
-use crate::process::{Endpoints, Process};
+use crate::process::{Endpoints, Process, build};
 use crate::verbs::{asked, styx};
 
 /// A class of entities, and an operator with a type; prices are in euros.
@@ -72,14 +72,17 @@ fn cents(migrates: bool) -> String {
         + SHELF_MIGRATES
 }
 
-/// A directory of sources for each version.
-fn sources(directory: &Path) -> [PathBuf; 3] {
-    [("euros", EUROS.to_owned()), ("cents", cents(false)), ("migrating", cents(true))].map(|(name, text)| {
+/// A bundle of each version.
+async fn bundles<const N: usize>(directory: &Path, versions: [(&str, String); N]) -> [PathBuf; N] {
+    let mut bundles = Vec::new();
+    for (name, text) in versions {
         let source = directory.join(name);
         std::fs::create_dir_all(&source).unwrap();
         std::fs::write(source.join("shop.py"), text).unwrap();
-        source
-    })
+        bundles.push(directory.join(format!("{name}.zip")));
+        std::fs::write(&bundles[bundles.len() - 1], build(source).await).unwrap();
+    }
+    bundles.try_into().unwrap()
 }
 
 const ITEMS: usize = 40;
@@ -101,9 +104,8 @@ fn verb(server: &impl Endpoints, arguments: &[&str]) -> (i32, Value) {
     tokio::task::block_in_place(|| asked(server, arguments))
 }
 
-/// Deploys what a directory holds.
-fn deploy(server: &impl Endpoints, source: &Path, options: &[&str]) -> (i32, Value) {
-    verb(server, &[&["deploy", source.to_str().unwrap(), "--app", "shop"], options].concat())
+fn deploy(server: &impl Endpoints, bundle: &Path, options: &[&str]) -> (i32, Value) {
+    verb(server, &[&["deploy", bundle.to_str().unwrap(), "--app", "shop"], options].concat())
 }
 
 /// How many entities there are, of how many that were looked at are of another type.
@@ -173,6 +175,12 @@ async fn begun(server: &impl Endpoints, [euros, cents, migrating]: &[PathBuf; 3]
     assert_eq!(stored(server, "shelf/shelf-03").await, json!({ "cents": 300 }));
 }
 
+/// What `styx state migrate` says: of each operator, how many there are, and how many were migrated.
+fn report(operators: &[(&str, u64, u64)]) -> Value {
+    let of = |&(operator, entities, migrated): &(&str, u64, u64)| json!({ "operator": operator, "entities": entities, "migrated": migrated, "failed": 0 });
+    json!({ "app": "shop", "operators": operators.iter().map(of).collect::<Vec<_>>() })
+}
+
 /// From there to where all are, and back and forth.
 async fn ended(server: &impl Endpoints, [euros, cents, migrating]: &[PathBuf; 3]) {
     let report = |operators: &[(&str, u64, u64)]| {
@@ -236,24 +244,39 @@ async fn whole(server: &impl Endpoints) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn entities_become_what_a_version_says_that_they_are() {
     let directory = tempfile::tempdir().unwrap();
-    let sources = sources(&directory.path().join("sources"));
+    let versions = [("euros", EUROS.to_owned()), ("cents", cents(false)), ("migrating", cents(true))];
+    let bundles = bundles(&directory.path().join("sources"), versions).await;
     let server = Process::start(&directory.path().join("data"), &[]).await;
-    begun(&server, &sources).await;
+    begun(&server, &bundles).await;
     let server = server.kill_and_restart(&[]).await;
     assert_eq!(stored(&server, "item/item-07").await, json!({ "cents": 705 }));
     assert_eq!(stored(&server, "item/item-08").await, json!({ "euros": 8 }));
-    ended(&server, &sources).await;
+    ended(&server, &bundles).await;
     let server = server.kill_and_restart(&[]).await;
     whole(&server).await;
     assert_eq!(server.call("shop/item/item-08/look", "[]").await.body, json!(800));
 }
 
+/// What is looked at is of all workers, and so is what is migrated.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_several_workers_they_do_too() {
     let directory = tempfile::tempdir().unwrap();
-    let sources = sources(directory.path());
+    let [migrating] = bundles(directory.path(), [("migrating", cents(true))]).await;
     let cluster = Cluster::start(options(2, &[])).await;
-    begun(&cluster, &sources).await;
-    ended(&cluster, &sources).await;
+    assert_eq!(deploy(&cluster, &migrating, &[]).0, 0);
+    let put = |operator: &str, number: usize| {
+        let put = json!([{ "euros": number }]);
+        let mut call = call(operator, number, "styx.put");
+        call["args"] = put;
+        call
+    };
+    batch(&cluster, (0..ITEMS).map(|number| put("item", number))).await;
+    batch(&cluster, (0..SHELVES).map(|number| put("shelf", number))).await;
+    let (status, told) = deploy(&cluster, &migrating, &["--dry-run"]);
+    let all = vec![("item".to_owned(), 40, 40, 40), ("shelf".to_owned(), 25, 25, 25)];
+    assert_eq!((status, surveyed(&told)), (0, all));
+    assert_eq!(cluster.call("shop/item/item-07/raise_by", "[5]").await.body, json!(705));
+    let report = report(&[("item", 40, 39), ("shelf", 25, 25)]);
+    assert_eq!(verb(&cluster, &["state", "migrate", "shop"]), (0, report));
     whole(&cluster).await;
 }
