@@ -306,6 +306,7 @@ func structDecoder(kind reflect.Type, making map[reflect.Type]*decoder) (decoder
 		name   string
 		offset uintptr
 		decode decoder
+		needed bool
 	}
 	var members []member
 	for _, field := range fieldsOf(kind) {
@@ -313,15 +314,22 @@ func structDecoder(kind reflect.Type, making map[reflect.Type]*decoder) (decoder
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", field.name, err)
 		}
-		members = append(members, member{field.name, field.offset, inner})
+		members = append(members, member{field.name, field.offset, inner, !field.omitEmpty && !field.omitZero})
 	}
 	return func(r *reader, at unsafe.Pointer) error {
 		expected := 0
-		return r.members(func(name []byte) error {
+		var seen []bool
+		if r.strict {
+			seen = make([]bool, len(members))
+		}
+		err := r.members(func(name []byte) error {
 			// Fields mostly come in their order.
 			for i := range members {
 				member := &members[(expected+i)%len(members)]
 				if string(name) == member.name {
+					if r.strict {
+						seen[(expected+i)%len(members)] = true
+					}
 					expected = expected + i + 1
 					return member.decode(r, unsafe.Add(at, member.offset))
 				}
@@ -329,6 +337,12 @@ func structDecoder(kind reflect.Type, making map[reflect.Type]*decoder) (decoder
 			_, err := r.value()
 			return err
 		})
+		for i := range seen {
+			if err == nil && !seen[i] && members[i].needed {
+				err = fmt.Errorf("%s is missing", members[i].name)
+			}
+		}
+		return err
 	}, nil
 }
 
@@ -337,6 +351,8 @@ type reader struct {
 	data  []byte
 	at    int
 	depth int
+	// strict wants all fields that need to be there.
+	strict bool
 }
 
 // depthMax bounds how deep arrays and objects may be in each other.

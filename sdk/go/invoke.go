@@ -23,6 +23,10 @@ func invoke(name, key string, arguments, out []byte) (reply []byte, failure *Fai
 			failure = panicFailure(panicked)
 		}
 	}()
+	// In a test host calls run inside of each other.
+	outer := current
+	current = f
+	defer func() { current = outer }()
 	ctx := Context{key: key, function: f}
 	reply, err := f.invoke(&ctx, arguments, out)
 	if err != nil {

@@ -16,6 +16,8 @@ type Operator struct {
 	doc       string
 	keyPrefix *string
 	functions []*function
+	// stored is nil if it says nothing of its values.
+	stored *stored
 }
 
 // Option says more of an operator or a function.
@@ -25,6 +27,7 @@ type settings struct {
 	doc       string
 	keyPrefix *string
 	readOnly  bool
+	stored    *stored
 }
 
 // Doc is the documentation of an operator or a function.
@@ -59,7 +62,12 @@ func NewOperator(name string, options ...Option) *Operator {
 		}
 	}
 	s := settingsOf(options)
-	operator := &Operator{name: name, doc: s.doc, keyPrefix: s.keyPrefix}
+	operator := &Operator{name: name, doc: s.doc, keyPrefix: s.keyPrefix, stored: s.stored}
+	if s.stored != nil {
+		operator.functions = append(operator.functions, &function{
+			operator: operator, name: stateName, readOnly: true, returns: s.stored.schema,
+		})
+	}
 	operators = append(operators, operator)
 	return operator
 }

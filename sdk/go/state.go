@@ -105,7 +105,7 @@ func Scan[T any](ctx *Context, within Range) ([]Entry[T], error) {
 	entries := make([]Entry[T], len(found))
 	for i, each := range found {
 		entries[i].Key = string(each.Key)
-		if err := unmarshal(each.Value, &entries[i].Value); err != nil {
+		if _, err := readStored(each.Value, &entries[i].Value); err != nil {
 			return nil, fmt.Errorf("state of %q: %w", entries[i].Key, err)
 		}
 	}
@@ -129,13 +129,19 @@ func read(mark uint32, data []byte, found bool, value any, key string) (bool, er
 		hostRelease(mark)
 		return false, nil
 	}
-	err := unmarshal(data, value)
+	migrated, err := readStored(data, value)
 	hostRelease(mark)
-	if err != nil {
+	switch {
+	case err != nil:
 		if key == "" {
 			key = hostKey()
 		}
 		return false, fmt.Errorf("state of %q: %w", key, err)
+	case migrated == nil || current.readOnly:
+	case key == "":
+		hostPutOwn(migrated)
+	default:
+		hostPut(key, migrated)
 	}
 	return true, nil
 }

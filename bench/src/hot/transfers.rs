@@ -98,6 +98,7 @@ pub fn deployment(component: Digest) -> Deployment {
             key_prefix: None,
             isolation: Isolation::Warm,
             doc: String::new(),
+            state: Default::default(),
             functions: vec![
                 function("insert", false),
                 function("transfer", false),

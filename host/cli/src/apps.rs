@@ -41,7 +41,7 @@ pub(crate) enum AppsVerb {
         app: String,
         /// Id of the deployment [default: the one before the live one]
         deployment: Option<String>,
-        /// Make it live though calls between apps break: each of them aborts then
+        /// Make it live though calls between apps break, each of which aborts then, or entities are not of the type that it says
         #[arg(long)]
         force: bool,
     },
@@ -110,9 +110,17 @@ fn show(client: &Client, app: &str, output: &Output) -> Result<(), CliError> {
     }
     output.table(&["function", "", "documentation"], rows, &body);
     if !output.is_json() {
+        list(&body["operators"]).iter().filter_map(state_of).for_each(|line| output.line(&line));
         agreements(&body).iter().for_each(|line| output.line(line));
     }
     Ok(())
+}
+
+/// What an operator says of its entities, in a line.
+fn state_of(operator: &Value) -> Option<String> {
+    let migrates = if operator["migrates"] == true { ", and has a migration" } else { "" };
+    let kind = operator.get("state").map(kind_of)?;
+    Some(format!("entities of {} are {kind}{migrates}", text(&operator["name"])))
 }
 
 /// What an app has to do with others, in lines.
@@ -200,6 +208,7 @@ fn rollback(
         output.value(&body);
     }
     output.done(&format!("{deployment} of {app} is live"));
+    crate::deploy::tell_waiting(app, &body["state"], output);
     Ok(())
 }
 

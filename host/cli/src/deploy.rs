@@ -5,26 +5,30 @@ use std::path::Path;
 use std::time::Instant;
 
 use reqwest::Method;
+use serde_json::Value;
 
 use crate::INGRESS_URL;
 use crate::client::Client;
 use crate::error::CliError;
 use crate::invoke::encode;
 use crate::output::Output;
+use crate::state::migrating::migrate;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Options {
     /// Checks only.
     pub dry_run: bool,
-    /// Calls between apps may break.
+    /// Calls between apps may break, and entities be of another type than it says.
     pub force: bool,
+    /// Entities that are of an earlier type are migrated, all of them.
+    pub migrate_state: bool,
 }
 
 pub(crate) fn run(
     client: &Client,
     source: &Path,
     app: Option<String>,
-    Options { dry_run, force }: Options,
+    Options { dry_run, force, migrate_state }: Options,
     output: &Output,
 ) -> Result<(), CliError> {
     let io = |error: std::io::Error| {
@@ -61,8 +65,12 @@ pub(crate) fn run(
     let path = format!("/v1/apps/{}/deployments?dry_run={dry_run}&force={force}", encode(&app));
     let answered = client.send(client.admin(Method::POST, &path).header("content-type", kind).body(bytes));
     spinner.finish_and_clear();
-    let body = answered?.body;
+    let mut body = answered?.body;
+    let migrates = migrate_state && waiting(&body["state"]).next().is_some();
     if output.is_json() {
+        if migrates {
+            body["migrated"] = migrate(client, &app, None, output)?;
+        }
         output.value(&body);
         return Ok(());
     }
@@ -81,10 +89,68 @@ pub(crate) fn run(
             let took = started.elapsed().as_secs_f64();
             let ingress = told(client).unwrap_or_else(|| client.ingress_url().to_owned());
             output.done(&format!("{app} is live as {id} after {took:.1} s: {ingress}/v1/call/{app}/…"));
+            if migrates {
+                migrate(client, &app, None, output)?;
+            } else {
+                tell_waiting(&app, &body["state"], output);
+            }
         }
-        _ => output.done(&format!("{app} would be accepted; nothing was changed")),
+        _ => {
+            survey(&body["state"], output);
+            output.done(&format!("{app} would be accepted; nothing was changed"));
+        }
     }
     Ok(())
+}
+
+/// What the server has seen of entities that there are.
+fn survey(state: &Value, output: &Output) {
+    let rows: Vec<Vec<String>> = state.as_array().into_iter().flatten().map(row).collect();
+    if !rows.is_empty() {
+        let header = ["operator", "entities", "looked at", "of another type", "", "for example"];
+        output.table(&header, rows, state);
+    }
+}
+
+fn row(operator: &Value) -> Vec<String> {
+    let number = |name: &str| operator[name].to_string();
+    let unfit = operator["unfit"].as_u64().unwrap_or_default();
+    let becomes = match (unfit, operator["migrates"] == true) {
+        (0, _) => "",
+        (_, true) => "migrated",
+        (_, false) => "read as they are",
+    };
+    let example = &operator["examples"][0];
+    let example = match (example["key"].as_str(), example["reason"].as_str()) {
+        (Some(key), Some(reason)) => format!("{key}: {reason}"),
+        _ => String::new(),
+    };
+    let name = operator["operator"].as_str().unwrap_or_default().to_owned();
+    vec![name, number("entities"), number("checked"), number("unfit"), becomes.into(), example]
+}
+
+/// Operators of which entities were seen that are of an earlier type, and are migrated when functions read them.
+fn waiting(state: &Value) -> impl Iterator<Item = &Value> {
+    let operators = state.as_array().into_iter().flatten();
+    operators
+        .filter(|operator| operator["migrates"] == true && operator["unfit"].as_u64().is_some_and(|unfit| unfit > 0))
+}
+
+/// Says which entities are of an earlier type, and what to do about it.
+pub(crate) fn tell_waiting(app: &str, state: &Value, output: &Output) {
+    let mut any = false;
+    for operator in waiting(state) {
+        any = true;
+        output.note(&format!(
+            "  {} of {} entities of {} that were looked at are of an earlier type",
+            operator["unfit"],
+            operator["checked"],
+            operator["operator"].as_str().unwrap_or_default()
+        ));
+    }
+    if any {
+        output.note(&format!("  each is migrated when a function reads it; all of them now: styx state migrate {app}"));
+    }
 }
 
 /// Where the server says that it takes calls, unless somebody has said it already; a cluster's coordinator does not know.

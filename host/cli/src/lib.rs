@@ -139,9 +139,12 @@ enum Verb {
         /// Check only; change nothing
         #[arg(long)]
         dry_run: bool,
-        /// Deploy it though calls between apps break: each of them aborts then
+        /// Deploy it though calls between apps break, each of which aborts then, or entities are not of the type that it says
         #[arg(long)]
         force: bool,
+        /// Migrate entities that are of an earlier type, all of them and now
+        #[arg(long, conflicts_with = "dry_run")]
+        migrate_state: bool,
     },
     /// Call a function and print its result
     Call(invoke::Invocation),
@@ -240,8 +243,8 @@ fn run(cli: Cli, output: &Output) -> Result<(), CliError> {
         Verb::Dev { source } => dev::run(&cli.global, &source, output),
         Verb::Test { source, arguments } => build::test(&source, &arguments, output),
         Verb::Build { source, output: file } => build::run(&source, file, output),
-        Verb::Deploy { source, app, dry_run, force } => {
-            deploy::run(&client()?, &source, app, deploy::Options { dry_run, force }, output)
+        Verb::Deploy { source, app, dry_run, force, migrate_state } => {
+            deploy::run(&client()?, &source, app, deploy::Options { dry_run, force, migrate_state }, output)
         }
         Verb::Call(invocation) => invoke::call(&client()?, &invocation, output),
         Verb::Send(invocation) => invoke::send(&client()?, &invocation, output),

@@ -10,6 +10,7 @@ use styx_protocol::machine::worker::Work;
 use styx_protocol::range::KeyRange;
 use styx_protocol::state::State;
 
+use crate::sample;
 use crate::wire::{AdminQuery, Bytes, PartitionStats, Response, WorkerStatus};
 
 /// A worker's view of itself between two steps of its machine.
@@ -75,6 +76,11 @@ impl QueryView<'_> {
                 let more = fits < found.len();
                 let entries = found.into_iter().take(fits).map(|(key, value)| Entry(key, value)).collect();
                 Response::Entries { entries, more, epoch: self.epoch }
+            }
+            AdminQuery::Sample { operator, limit, bytes } => {
+                let (entries, entities) =
+                    sample::sample(self.state, OperatorId(*operator), self.owns, *limit as usize, *bytes);
+                Response::Sample { entries, entities }
             }
         }
     }
@@ -175,6 +181,14 @@ pub fn merge(query: &AdminQuery, answers: Vec<Response>) -> Option<Response> {
             Some(Response::Observed(all))
         }
         AdminQuery::Scan { limit, bytes, .. } => merge_entries(*limit as usize, *bytes, answers),
+        AdminQuery::Sample { limit, .. } => {
+            let samples = answers.into_iter().map(|answer| match answer {
+                Response::Sample { entries, entities } => Some((entries, entities)),
+                _ => None,
+            });
+            let (entries, entities) = sample::merge(samples.collect::<Option<_>>()?, *limit as usize);
+            Some(Response::Sample { entries, entities })
+        }
     }
 }
 

@@ -23,6 +23,7 @@ pub mod leader_search;
 pub mod leadership;
 mod log_time;
 pub mod network;
+pub mod sample;
 pub mod single;
 pub mod snapshots;
 pub mod suspicion;

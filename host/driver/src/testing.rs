@@ -16,6 +16,7 @@ pub(crate) fn shop(digest: Digest) -> Deployment {
             key_prefix: None,
             isolation: Isolation::default(),
             doc: String::new(),
+            state: Default::default(),
             functions: vec![],
         }],
         limits: Limits::default(),

@@ -184,6 +184,7 @@ fn names_of_system_operators_are_reserved() {
             key_prefix: None,
             isolation: Isolation::default(),
             doc: String::new(),
+            state: Default::default(),
             functions: vec![],
         }],
         limits: Limits::default(),

@@ -179,6 +179,8 @@ func (r *run) invoke(readOnly bool, operator, key, function string, arguments []
 		return r.play(play, key, arguments)
 	}
 	declared, known := r.app.functions[qualified]
+	// What the host does to entities no function does.
+	known = known && !(strings.HasPrefix(function, "styx.") && len(r.frames) > 0)
 	if !known {
 		failure := &host.Failure{Code: "UNKNOWN_OPERATOR", Message: fmt.Sprintf("the app has no operator %s", operator)}
 		if strings.Contains(operator, "/") {

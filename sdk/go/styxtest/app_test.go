@@ -191,3 +191,91 @@ func TestFunctionsOfOtherApps(t *testing.T) {
 		t.Errorf("%v, not %v", got, want)
 	}
 }
+
+type item struct {
+	Cents int      `json:"cents"`
+	Tags  []string `json:"tags,omitempty"`
+}
+
+type before struct {
+	Euros *int `json:"euros"`
+}
+
+var shelf = styx.NewOperator("shelf", styx.StateType[item]())
+
+func init() {
+	styx.MigrateState(shelf, func(old before) (item, error) {
+		if old.Euros == nil {
+			return item{}, styx.Abort("NO_PRICE", "it has no price")
+		}
+		return item{Cents: *old.Euros * 100}, nil
+	})
+}
+
+func look(ctx *styx.Context, _ styx.None) (int, error) {
+	var mine item
+	err := ctx.State.Require(&mine)
+	return mine.Cents, err
+}
+
+var _ = styx.Register(shelf, "look", look)
+var _ = styx.Register(shelf, "peek", look, styx.ReadOnly())
+var _ = styx.Register(shelf, "look_at", func(ctx *styx.Context, in struct{ Key string }) (int, error) {
+	var other item
+	_, err := ctx.State.GetAt(in.Key, &other)
+	return other.Cents, err
+})
+var _ = styx.Register(shelf, "total", func(ctx *styx.Context, _ styx.None) (sum int, err error) {
+	entries, err := styx.Scan[item](ctx, styx.Range{})
+	for _, entry := range entries {
+		sum += entry.Value.Cents
+	}
+	return sum, err
+})
+var _ = styx.Register(shelf, "migrate", func(ctx *styx.Context, _ styx.None) (bool, error) {
+	return styx.Call[bool](ctx, "shelf", "b", "styx.migrate")
+})
+
+func TestMigrations(t *testing.T) {
+	app := styxtest.New()
+	for _, key := range []string{"a", "b", "c"} {
+		if err := app.SetState("shelf", key, map[string]int{"euros": 3}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := app.SetState("shelf", "odd", map[string]int{}); err != nil {
+		t.Fatal(err)
+	}
+	stored := func(key string) string {
+		var value any
+		if found, err := app.State("shelf", key, &value); !found || err != nil {
+			t.Fatal(key, found, err)
+		}
+		text, err := styx.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	const old, now = `{"euros":3}`, `{"cents":300}`
+	for _, each := range []struct{ key, function, arguments, want, entity, then string }{
+		{"a", "peek", "[]", "300", "a", old},
+		{"a", "look", "[]", "300", "a", now},
+		{"a", "look_at", `["b"]`, "300", "b", now},
+		{"c", "styx.migrate", "[]", "true", "c", now},
+		{"c", "styx.migrate", "[]", "false", "c", now},
+		{"none", "styx.migrate", "[]", "false", "c", now},
+		{"odd", "styx.migrate", "[]", "ABORTED:NO_PRICE: it has no price", "odd", "{}"},
+		{"a", "total", "[]", "ABORTED:NO_PRICE: state of \"odd\": it has no price", "a", now},
+		{"a", "migrate", "[]", "GUEST_EXCEPTION: shelf.migrate called nobody: operator shelf has no function styx.migrate", "a", now},
+	} {
+		reply, err := app.CallRaw("shelf", each.key, each.function, []byte(each.arguments))
+		got := string(reply)
+		if err != nil {
+			got = code(err)
+		}
+		if got != each.want || stored(each.entity) != each.then {
+			t.Errorf("%s.%s%s = %s, want %s; %s is %s", each.key, each.function, each.arguments, got, each.want, each.entity, stored(each.entity))
+		}
+	}
+}

@@ -172,7 +172,7 @@ def test_an_init_of_its_own():
     stored = host.get(Account, "a1")
     assert stored == {"owner": "ann/a1", "opened": "2023-11-14T22:13:20+00:00", "balance": 7}
     (described,) = host.describe()
-    create = described["functions"][-1]
+    create = described["functions"][-2]
     assert [parameter["name"] for parameter in create["parameters"]] == ["owner", "bonus"]
     assert create["doc"] == "Opens an account."
 
@@ -194,12 +194,17 @@ def test_an_entity_without_required_arguments_begins_as_init_makes_it():
 def test_descriptions(host):
     items, users = host.describe()
     assert items["doc"] == "Something to buy."
-    assert [function["name"] for function in items["functions"]] == ["get_price", "update_stock", "create"]
-    assert [function["read_only"] for function in items["functions"]] == [True, False, False]
+    assert [function["name"] for function in items["functions"]] == [
+        "get_price",
+        "update_stock",
+        "create",
+        "styx.state",
+    ]
+    assert [function["read_only"] for function in items["functions"]] == [True, False, False, True]
     buy = next(function for function in users["functions"] if function["name"] == "buy")
     schema = json.loads(buy["parameters"][0]["schema"])
     assert schema == {"type": "string", "title": "Item", "description": "key of an entity of item"}
-    create = users["functions"][-1]
+    create = users["functions"][-2]
     assert [json.loads(parameter["schema"]).get("default") for parameter in create["parameters"]] == [0, None, []]
 
 
@@ -327,7 +332,13 @@ def test_an_entity_that_is_removed_while_it_calls():
     host = Host(Folder)
     host.at(Folder, "a").empty(Folder.at("b"))
     assert host.entries(Folder) == {}
-    assert [function["name"] for function in host.describe()[0]["functions"]] == ["empty", "remove", "delete", "create"]
+    assert [function["name"] for function in host.describe()[0]["functions"]] == [
+        "empty",
+        "remove",
+        "delete",
+        "create",
+        "styx.state",
+    ]
 
 
 def test_functions_and_classes_call_each_other():
@@ -411,7 +422,7 @@ def test_classes_inherit():
     assert host.at(Animal, "a").count() == 4
     assert host.at(Bird, "a").name() == "bird"
     assert host.at(Bird, "a").legs_and(1) == 3
-    assert [f["name"] for f in host.describe()[1]["functions"]] == ["name", "legs_and", "create"]
+    assert [f["name"] for f in host.describe()[1]["functions"]] == ["name", "legs_and", "create", "styx.state"]
 
 
 @dataclass

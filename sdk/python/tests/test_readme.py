@@ -39,4 +39,4 @@ def test_a_block_runs(block, modules, monkeypatch):
 
 
 def test_there_are_blocks():
-    assert len(BLOCKS) == 5
+    assert len(BLOCKS) == 6

@@ -58,6 +58,7 @@ mod context;
 mod describe;
 mod export;
 mod host;
+mod migration;
 mod schema;
 mod state;
 #[cfg(not(target_arch = "wasm32"))]
@@ -84,5 +85,6 @@ pub mod __private {
     #[cfg(target_arch = "wasm32")]
     pub use crate::export::component;
     pub use crate::export::{Exports, unknown_function};
+    pub use crate::migration::{MIGRATE, Migration, migrate_own, migrated, set_migration};
     pub use crate::schema::{Probe, WriteAny, WriteSchema};
 }

@@ -6,19 +6,27 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::migration::Migration;
 use crate::{Abort, Result, host};
 
 /// State of the own operator: the own entity, or by key any other (`_at`).
-pub struct State(());
+pub struct State {
+    /// For values of earlier types.
+    pub(crate) migration: Option<Migration>,
+}
 
 impl State {
     pub(crate) fn new() -> Self {
-        Self(())
+        Self { migration: None }
     }
 
     /// The own entity, or `None` if it is absent.
     pub fn get<T: DeserializeOwned>(&self) -> Result<Option<T>> {
-        host::own(|bytes| bytes.map(decode).transpose())
+        let read = host::own(|bytes| bytes.map(decode).transpose());
+        match (read, self.migration) {
+            (Err(unfit), Some(migration)) => migrate(migration, unfit, self.get_raw(), host::put_own),
+            (read, _) => read,
+        }
     }
 
     /// The own entity; aborts if it is absent.
@@ -49,7 +57,11 @@ impl State {
 
     /// The entity under another key of the operator.
     pub fn get_at<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>> {
-        host::get(key).map(|bytes| decode(&bytes)).transpose()
+        let bytes = host::get(key);
+        match (bytes.as_deref().map(decode).transpose(), self.migration) {
+            (Err(unfit), Some(migration)) => migrate(migration, unfit, bytes, |value| host::put(key, &value)),
+            (read, _) => read,
+        }
     }
 
     /// Writes the entity under another key of the operator.
@@ -79,12 +91,29 @@ impl State {
     /// The range is part of what the transaction has read: no other can slip an
     /// entity into it. With a declared key prefix, a scan of one prefix stays local.
     pub fn scan(&self) -> Scan<'_> {
-        Scan { prefix: "", after: None, limit: 0, reverse: false }
+        Scan { prefix: "", after: None, limit: 0, reverse: false, migration: self.migration }
     }
 }
 
 fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     serde_json::from_slice(bytes).map_err(|error| Abort::bug(format_args!("state of {:?}: {error}", host::key())))
+}
+
+/// Reads a value that is not what was asked for: what is made of it, if it is of an earlier type.
+#[cold]
+fn migrate<T: DeserializeOwned>(
+    migration: Migration,
+    unfit: Abort,
+    value: Option<Vec<u8>>,
+    write: impl FnOnce(Vec<u8>),
+) -> Result<Option<T>> {
+    let migrated = value.map(|value| (migration.run)(&value)).transpose()?.flatten();
+    let Some(migrated) = migrated else { return Err(unfit) };
+    let read = decode(&migrated)?;
+    if migration.writes {
+        write(migrated);
+    }
+    Ok(Some(read))
 }
 
 /// A range of entities; see [`State::scan`].
@@ -95,6 +124,7 @@ pub struct Scan<'a> {
     pub(crate) after: Option<&'a str>,
     pub(crate) limit: u32,
     pub(crate) reverse: bool,
+    pub(crate) migration: Option<Migration>,
 }
 
 impl<'a> Scan<'a> {
@@ -125,13 +155,16 @@ impl<'a> Scan<'a> {
 
     /// Reads the entries.
     pub fn entries<T: DeserializeOwned>(self) -> Result<Vec<(String, T)>> {
-        self.entries_raw()
-            .into_iter()
-            .map(|(key, bytes)| match serde_json::from_slice(&bytes) {
-                Ok(value) => Ok((key, value)),
-                Err(error) => Err(Abort::bug(format_args!("state of {key:?}: {error}"))),
-            })
-            .collect()
+        let read = |(key, bytes): (String, Vec<u8>)| {
+            let unfit = match serde_json::from_slice(&bytes) {
+                Ok(value) => return Ok((key, value)),
+                Err(error) => Abort::bug(format_args!("state of {key:?}: {error}")),
+            };
+            // Who scans does not write what it has seen.
+            let migrated = self.migration.map(|migration| migrate(migration, unfit.clone(), Some(bytes), drop));
+            migrated.unwrap_or(Ok(None))?.map(|value| (key, value)).ok_or(unfit)
+        };
+        self.entries_raw().into_iter().map(read).collect()
     }
 
     /// Reads the entries as bytes.

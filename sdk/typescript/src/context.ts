@@ -51,10 +51,19 @@ export class Shared {
   readonly log: Log;
   /** Classes with a method for every function of an operator. */
   readonly callers = new WeakMap<object, Callers>();
+  private readonly typed = new Map<Entry, State<any>>();
 
   constructor(readonly imports: Imports) {
     this.state = new State(imports);
     this.log = new Log(imports);
+  }
+
+  /** What a function reads and writes by. */
+  stateOf(entry: Entry): State<any> {
+    if (entry.stored === undefined) return this.state;
+    let state = this.typed.get(entry);
+    if (state === undefined) this.typed.set(entry, (state = new State(this.imports, entry.stored, !entry.readOnly)));
+    return state;
   }
 }
 
@@ -109,7 +118,7 @@ export class Context<S = any> implements ReadContext<S> {
     private readonly shared: Shared,
     private readonly entry: Entry,
   ) {
-    this.state = shared.state;
+    this.state = shared.stateOf(entry);
   }
 
   get operator(): string {

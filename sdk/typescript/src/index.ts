@@ -5,8 +5,8 @@
  * is the host's business.
  */
 
-export { operator, readOnly } from "./operator.js";
-export type { AsyncCalls, Calls, Functions, Operator, OperatorOptions, Untyped } from "./operator.js";
+export { operator, readOnly, stateOf } from "./operator.js";
+export type { AsyncCalls, Calls, Functions, Operator, OperatorOptions, StateOf, Untyped } from "./operator.js";
 export type { Context, Log, ReadContext } from "./context.js";
 export type { Range, ReadState, State } from "./state.js";
 export type { int } from "./int.js";

@@ -2,6 +2,7 @@
 
 import { DefinitionError, Rejected } from "./errors.js";
 import { checkOf, Mismatch, type Check, type Schema } from "./shape.js";
+import { MIGRATE, Stored } from "./stored.js";
 import type { Context, ReadContext } from "./context.js";
 
 /** Functions of an operator by name. The first parameter is the context, the rest are the arguments. */
@@ -17,9 +18,24 @@ export interface Operator<F = Functions> {
   readonly keyPrefix: string | undefined;
   /** Documentation; without it, that of the variable. */
   readonly doc: string | undefined;
+  /** Whether it says of what type its state is. */
+  readonly hasState: boolean;
+  /** What makes a value of that type of one that is not. */
+  readonly migrate: ((old: any) => unknown) | undefined;
 }
 
-export interface OperatorOptions {
+/** The type of an operator's state, for the build. Made by `stateOf`. */
+export interface StateOf<S> {
+  /** @internal */
+  readonly styxState?: [S];
+}
+
+/** Says of what type the values of an operator's entities are: `operator("stock", { … }, { state: stateOf<Item>() })`. */
+export function stateOf<S>(): StateOf<S> {
+  return {};
+}
+
+export interface OperatorOptions<S = any> {
   /**
    * With `keyPrefix: "warehouse"`, keys read `prefix:rest` and all keys of one prefix live together,
    * whatever the operator; the value says what the prefix is.
@@ -27,6 +43,16 @@ export interface OperatorOptions {
   keyPrefix?: string;
   /** Documentation. By default the comment over the variable. */
   doc?: string;
+  /**
+   * `stateOf<Item>()`: the type of its entities' values. A deployment is compared with entities that
+   * there are, and refused if they are not of it, unless there is `migrate`.
+   */
+  state?: StateOf<S>;
+  /**
+   * Makes a value of type `state` of one that is not. It runs when a function reads such an entity, which
+   * is then written unless the function is read-only or scans, and on all of them with `styx state migrate`.
+   */
+  migrate?: (old: any) => NoInfer<S>;
 }
 
 /** Marks a function made by `readOnly`. */
@@ -55,15 +81,18 @@ export const declared: Operator<any>[] = [];
  * });
  * ```
  */
-export function operator<F extends Functions>(name: string, functions: F, options: OperatorOptions = {}): Operator<F> {
-  const { keyPrefix, doc } = options;
+export function operator<F extends Functions, S = any>(name: string, functions: F, options: OperatorOptions<S> = {}): Operator<F> {
+  const { keyPrefix, doc, state, migrate } = options;
+  if (migrate !== undefined && state === undefined) {
+    throw new DefinitionError(`${name} migrates, and does not say to what: state: stateOf<…>()`);
+  }
   check("the operator's name", name);
   if (keyPrefix !== undefined) check(`${name}: keyPrefix`, keyPrefix);
   for (const [each, called] of Object.entries(functions)) {
     check("the function's name", each, `${name}.`);
     if (typeof called !== "function") throw new DefinitionError(`${name}.${each} is no function`);
   }
-  const made = Object.freeze({ name, functions, keyPrefix, doc });
+  const made = Object.freeze({ name, functions, keyPrefix, doc, hasState: state !== undefined, migrate });
   declared.push(made);
   return made;
 }
@@ -100,7 +129,11 @@ export interface FunctionTypes {
 export interface Types {
   functions: Record<string, FunctionTypes>;
   docs: Record<string, string>;
+  /** Types of state by operator. */
+  states?: Record<string, Schema>;
 }
+
+const NO_PARAMETERS: FunctionTypes = { parameters: [], returns: { type: "boolean" }, doc: "" };
 
 /** A function ready to run. */
 export class Entry {
@@ -116,6 +149,8 @@ export class Entry {
     run: Function,
     /** Absent where nobody has looked at types. */
     readonly types: FunctionTypes | undefined,
+    /** What its state is read by, if its operator migrates. */
+    readonly stored?: Stored,
   ) {
     this.qualified = `${operator}.${name}`;
     this.readOnly = isReadOnly(run);
@@ -158,8 +193,13 @@ export function entriesOf(operators: readonly Operator<any>[], types?: Types): M
   for (const each of operators) {
     if (seen.has(each.name)) throw new DefinitionError(`the operator ${each.name} is declared twice: import it instead`);
     seen.add(each.name);
+    const stored = each.migrate && new Stored(each.name, types?.states?.[each.name] ?? {}, each.migrate);
     for (const [name, run] of Object.entries(each.functions as Functions)) {
-      const entry = new Entry(each.name, name, run, types?.functions[`${each.name}.${name}`]);
+      const entry = new Entry(each.name, name, run, types?.functions[`${each.name}.${name}`], stored);
+      table.set(entry.qualified, entry);
+    }
+    if (stored !== undefined) {
+      const entry = new Entry(each.name, MIGRATE, (ctx: Context) => ctx.state.migrateOwn(), NO_PARAMETERS, stored);
       table.set(entry.qualified, entry);
     }
   }

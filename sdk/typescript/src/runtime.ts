@@ -6,6 +6,8 @@ import type { Imports } from "./imports.js";
 import { fromJson, toJson, toText } from "./json.js";
 import { entriesOf, type Entry, type Operator, type Types } from "./operator.js";
 import { statusOf, type Jobs } from "./promise.js";
+import type { Schema } from "./shape.js";
+import { MIGRATE, STATE } from "./stored.js";
 
 export const SDK = "styx-typescript 0.1.0";
 
@@ -34,7 +36,7 @@ export function describe(operators: readonly Operator<any>[], types: Types): Des
       name: operator.name,
       keyPrefix: operator.keyPrefix ?? null,
       doc: operator.doc ?? types.docs[operator.name] ?? "",
-      functions: Object.keys(operator.functions).map((name) => {
+      functions: [...Object.keys(operator.functions).map((name) => {
         const known = types.functions[`${operator.name}.${name}`];
         const entry = entriesOf([operator], types).get(`${operator.name}.${name}`)!;
         const parameters = known?.parameters ?? [];
@@ -45,12 +47,20 @@ export function describe(operators: readonly Operator<any>[], types: Types): Des
           readOnly: entry.readOnly,
           doc: known?.doc ?? "",
         };
-      }),
+      }), ...describeState(operator, types)],
     }));
   if (described.length === 0) {
     throw new DefinitionError("no function is declared: the entry module declares none with operator(…), nor does what it imports");
   }
   return { sdk: SDK, operators: described };
+}
+
+/** What the contract has of an operator's values among its functions. */
+function describeState({ name, hasState, migrate }: Operator<any>, types: Types): Description["operators"][number]["functions"] {
+  const entry = (name: string, returns: Schema, readOnly: boolean) => ({ name, parameters: [], returns: toText(returns), readOnly, doc: "" });
+  const described = hasState ? [entry(STATE, types.states?.[name] ?? {}, true)] : [];
+  if (migrate !== undefined) described.push(entry(MIGRATE, { type: "boolean" }, false));
+  return described;
 }
 
 /** Runs one invocation: its result, or throws what `fail` makes. */

@@ -2,6 +2,7 @@
 
 import type { Bound, Imports } from "./imports.js";
 import { fromJson, toJson } from "./json.js";
+import type { Stored } from "./stored.js";
 
 /** Which keys a scan looks at. Bounds are in the byte order of keys. */
 export interface Range {
@@ -37,13 +38,33 @@ export interface ReadState<S = any> {
  */
 export class State<S = any> implements ReadState<S> {
   /** @internal */
-  constructor(private readonly imports: Imports) {}
+  constructor(
+    private readonly imports: Imports,
+    private readonly stored?: Stored,
+    private readonly mayWrite = true,
+  ) {}
 
   get(): S | undefined;
   get<T = S>(key: string): T | undefined;
   get(key?: string): any {
     const bytes = key === undefined ? this.imports.getOwn() : this.imports.get(key);
-    return bytes === null ? undefined : fromJson(bytes);
+    if (bytes === null) return undefined;
+    if (this.stored === undefined) return fromJson(bytes);
+    const { value, migrated } = this.stored.read(bytes);
+    if (migrated !== undefined && this.mayWrite) {
+      if (key === undefined) this.imports.putOwn(migrated);
+      else this.imports.put(key, migrated);
+    }
+    return value;
+  }
+
+  /** @internal Whether the invoked entity was of an earlier type. */
+  migrateOwn(): boolean {
+    const bytes = this.imports.getOwn();
+    const migrated = bytes === null ? undefined : this.stored?.read(bytes).migrated;
+    if (migrated === undefined) return false;
+    this.imports.putOwn(migrated);
+    return true;
   }
 
   /** Writes the invoked entity, or `key`. */
@@ -77,7 +98,7 @@ export class State<S = any> implements ReadState<S> {
       }
     }
     const entries: any[] = this.imports.scan({ prefix, lower, upper }, limit ?? 0, reverse);
-    for (const entry of entries) entry[1] = fromJson(entry[1]);
+    for (const entry of entries) entry[1] = this.stored === undefined ? fromJson(entry[1]) : this.stored.read(entry[1]).value;
     return entries;
   }
 }

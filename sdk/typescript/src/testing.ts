@@ -21,6 +21,7 @@ import { fromJson, refuseBytes, toJson } from "./json.js";
 import { entriesOf, type Calls, type Entry, type Operator, type Types, type Untyped } from "./operator.js";
 import { Jobs, promiseClass } from "./promise.js";
 import { describe, makeInvoke, type Description, type Invoke } from "./runtime.js";
+import { MIGRATE } from "./stored.js";
 import { compareKeys } from "./state.js";
 
 export { CallFailed };
@@ -176,7 +177,8 @@ export class Host {
 
   private resolve(called: string, key: string, name: string, args: Uint8Array, isReadOnly: boolean): Call {
     const operator = this.qualified(called);
-    const entry = this.table.get(`${operator}.${name}`);
+    // What the host does to entities no function does.
+    const entry = name === MIGRATE && this.stack.length > 0 ? undefined : this.table.get(`${operator}.${name}`);
     if (entry === undefined) {
       const isKnown = [...this.table.keys()].some((each) => each.startsWith(`${operator}.`));
       const where = operator.includes("/") ? `new Host([…], { apps: { "${split(operator)[0]}": […] } })` : "new Host([…])";

@@ -28,6 +28,7 @@ export class SchemaWriter {
     this.open = [];
     this.names = new Map();
     this.isResult = false;
+    this.isOpen = false;
   }
 
   /** The schema of a parameter. */
@@ -39,6 +40,12 @@ export class SchemaWriter {
   result(type) {
     this.isResult = true;
     return this.whole(this.write(this.checker.getAwaitedType(type) ?? type));
+  }
+
+  /** The schema of what is stored: members that nobody reads any more may be there. */
+  state(type) {
+    this.isOpen = true;
+    return this.whole(this.write(type));
   }
 
   whole(schema) {
@@ -165,7 +172,7 @@ export class SchemaWriter {
       return { ...titled(name), type: "object", properties, required, additionalProperties };
     }
     if (Object.keys(properties).length === 0) return { type: "object" };
-    return { ...titled(name), type: "object", properties, required, additionalProperties: false };
+    return { ...titled(name), type: "object", properties, required, ...(this.isOpen ? {} : { additionalProperties: false }) };
   }
 
   isOfLibrary(type) {

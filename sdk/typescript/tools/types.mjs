@@ -8,7 +8,7 @@ import { SchemaWriter, Unsupported } from "./schema.mjs";
 /** Types and comments of all operators that the program's sources declare. */
 export function typesOf(program, directory, sdk) {
   const checker = program.getTypeChecker();
-  const found = { functions: {}, docs: {} };
+  const found = { functions: {}, docs: {}, states: {} };
   for (const file of program.getSourceFiles()) {
     if (file.isDeclarationFile || file.fileName.startsWith(`${sdk}/src/`)) continue;
     const visit = (node) => {
@@ -53,10 +53,30 @@ class OperatorCall {
       const symbol = checker.getSymbolAtLocation(holder.name);
       found.docs[operator] = symbol ? textOf(checker, symbol) : "";
     }
+    const state = this.stateOf(operator);
+    if (state !== undefined) found.states[operator] = state;
     const functions = checker.getTypeAtLocation(node).getProperty("functions");
     const type = checker.getTypeOfSymbolAtLocation(functions, node);
     for (const property of type.getProperties()) {
       found.functions[`${operator}.${property.name}`] = this.describe(operator, property);
+    }
+  }
+
+  /** The schema of what `state: stateOf<…>()` says. */
+  stateOf(operator) {
+    const { checker, node } = this;
+    const options = node.arguments[2];
+    const member = (type, name) => {
+      const found = type?.getProperty(name);
+      return found && checker.getNonNullableType(checker.getTypeOfSymbolAtLocation(found, node));
+    };
+    const held = member(member(options && checker.getTypeAtLocation(options), "state"), "styxState");
+    if (held === undefined) return undefined;
+    try {
+      return new SchemaWriter(checker, this.sdk).state(checker.getTypeArguments(held)[0]);
+    } catch (error) {
+      if (!(error instanceof Unsupported)) throw error;
+      this.refuse(options, `${operator}: its state: ${error.message}`);
     }
   }
 

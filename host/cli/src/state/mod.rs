@@ -1,6 +1,8 @@
 //! `styx state`.
 
+mod calls;
 mod exporting;
+pub(crate) mod migrating;
 mod writing;
 
 use std::path::{Path, PathBuf};
@@ -60,6 +62,12 @@ pub(crate) enum StateVerb {
         target: String,
         /// File to read [default: standard input]
         file: Option<PathBuf>,
+    },
+    /// Bring all entities to the type that their operators have now, by the migrations that the app brings. What is of it
+    /// already stays as it is
+    Migrate {
+        /// app or app/operator
+        target: String,
     },
     /// Write one entity
     Put {
@@ -166,6 +174,7 @@ pub(crate) fn run(client: &Client, verb: &StateVerb, output: &Output) -> Result<
             let file = file.as_deref().filter(|file| *file != Path::new("-"));
             writing::import(client, target, file, output)?;
         }
+        StateVerb::Migrate { target } => migrating::run(client, target, output)?,
         StateVerb::Put { target, value } => writing::put(client, entity(target, "put")?, value, output)?,
         StateVerb::Delete { target, prefix: None, all: false, .. } => {
             writing::delete(client, entity(target, "delete")?, output)?;

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::path::Path;
-use std::time::Duration;
 
-use reqwest::Method;
 use serde::{Deserialize, Deserializer};
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
+use super::calls::{Call, call_all, refused};
 use super::{PAGE, pages};
 use crate::client::Client;
 use crate::error::CliError;
@@ -18,10 +17,6 @@ use crate::output::Output;
 /// Lines and bytes of them that are sent at once.
 const LINES_AT_ONCE: usize = 1000;
 const BYTES_AT_ONCE: usize = 2 << 20;
-
-/// What is worth another try, and how often: writes may be repeated.
-const AGAIN: [&str; 5] = ["OVERLOADED", "UNAVAILABLE", "OUTCOME_UNKNOWN", "LOG_STALLED", "RATE_LIMITED"];
-const TRIES: u32 = 8;
 
 /// An entity as it is exported; or one that is to go.
 #[derive(Deserialize)]
@@ -73,77 +68,31 @@ impl<'a> Writer<'a> {
         if self.waiting.len() >= LINES_AT_ONCE || self.bytes >= BYTES_AT_ONCE { self.send() } else { Ok(()) }
     }
 
-    /// Sends what waits, and again what was refused for the moment.
+    /// Sends what waits.
     fn send(&mut self) -> Result<(), CliError> {
         self.bytes = 0;
-        let mut changes: Vec<_> = std::mem::take(&mut self.waiting).into_iter().collect();
-        for attempt in 0..TRIES {
-            let mut text = String::new();
-            for (at, ((operator, key), (_, change))) in changes.iter().enumerate() {
-                let (function, args) = match change {
-                    Change::Put(args) => ("styx.put", args.as_str()),
-                    Change::Delete => ("styx.delete", "[]"),
-                };
-                let [app, operator, key] = [self.app, operator, key].map(|text| json!(text));
-                text += &format!(
-                    "{{\"id\":{at},\"app\":{app},\"operator\":{operator},\"key\":{key},\"function\":\"{function}\",\"args\":{args}}}\n"
-                );
-            }
-            let mut failed = Vec::new();
-            let answers = self.ask(text)?;
-            for answer in answers.lines() {
-                let answer: Value = serde_json::from_str(answer)
-                    .map_err(|error| CliError::new("CLIENT", format!("the server's answer is no JSON: {error}"), ""))?;
-                if answer["error"].is_object() {
-                    failed.push(answer);
-                }
-            }
-            let count = |changes: &[(_, (u64, Change))]| {
-                changes.iter().filter(|(_, (_, change))| matches!(change, Change::Put(_))).count() as u64
+        let changes: Vec<_> = std::mem::take(&mut self.waiting).into_iter().collect();
+        let calls = changes.iter().map(|((operator, key), (_, change))| {
+            let (function, args) = match change {
+                Change::Put(args) => ("styx.put", args.as_str()),
+                Change::Delete => ("styx.delete", "[]"),
             };
-            let (all, puts) = (changes.len() as u64, count(&changes));
-            let temporary = |answer: &Value| AGAIN.iter().any(|code| answer["error"]["code"] == **code);
-            if let Some(answer) = failed.iter().find(|answer| !temporary(answer) || attempt + 1 == TRIES) {
-                return Err(refused(answer, &changes));
+            Call { operator, key, function, args }
+        });
+        let calls: Vec<Call<'_>> = calls.collect();
+        let answers = call_all(self.client, self.app, &calls)?;
+        let mut failed = None;
+        for (answer, ((operator, key), (line, change))) in answers.iter().zip(&changes) {
+            match change {
+                _ if answer["error"].is_object() => failed = failed.or(Some((answer, operator, key, *line))),
+                Change::Put(_) => self.put += 1,
+                Change::Delete => self.deleted += 1,
             }
-            let again = |at: usize| failed.iter().any(|answer| answer["id"] == at);
-            let mut at = 0;
-            changes.retain(|_| {
-                at += 1;
-                again(at - 1)
-            });
-            let puts = puts - count(&changes);
-            self.put += puts;
-            self.deleted += all - changes.len() as u64 - puts;
-            if changes.is_empty() {
-                return Ok(());
-            }
-            std::thread::sleep(Duration::from_millis(50 << attempt));
         }
-        unreachable!("the last try has ended or failed")
+        let Some((answer, operator, key, line)) = failed else { return Ok(()) };
+        let place = if line == 0 { String::new() } else { format!("line {line}, ") };
+        Err(refused(answer, &format!("{place}{operator}/{key}: ")))
     }
-
-    fn ask(&self, text: String) -> Result<String, CliError> {
-        let request = self.client.ingress(Method::POST, "/v1/batch").header("content-type", "application/x-ndjson");
-        let mut answers = Vec::new();
-        self.client.stream(request.body(text), &mut |piece| {
-            answers.extend_from_slice(piece);
-            true
-        })?;
-        Ok(String::from_utf8_lossy(&answers).into_owned())
-    }
-}
-
-/// The error for an entity that was not written.
-fn refused(answer: &Value, changes: &[((String, String), (u64, Change))]) -> CliError {
-    let text = |name: &str| answer["error"][name].as_str().unwrap_or_default().to_owned();
-    let at = answer["id"].as_u64().and_then(|at| changes.get(at as usize));
-    let place = match at {
-        Some(((operator, key), (0, _))) => format!("{operator}/{key}: "),
-        Some(((operator, key), (line, _))) => format!("line {line}, {operator}/{key}: "),
-        None => String::new(),
-    };
-    CliError::new(text("code").leak(), format!("{place}{}", text("message")), text("hint"))
 }
 
 /// Writes one entity.

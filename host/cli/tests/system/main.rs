@@ -16,6 +16,7 @@ mod misbehaviour;
 mod process;
 mod quarantine;
 mod reference;
+mod shapes;
 mod slow;
 mod snapshots;
 mod state;

@@ -312,9 +312,11 @@ impl<W, R> Router<W, R> {
             AdminQuery::Scan { operator, prefix, .. } => {
                 view.layout.partition_of_prefix(prefix, self.catalog.is_composite(OperatorId(*operator)))?
             }
-            AdminQuery::Cluster | AdminQuery::Workers | AdminQuery::Partitions | AdminQuery::Observed(_) => {
-                return None;
-            }
+            AdminQuery::Cluster
+            | AdminQuery::Workers
+            | AdminQuery::Partitions
+            | AdminQuery::Observed(_)
+            | AdminQuery::Sample { .. } => return None,
         };
         Some(view.placement.owner(partition))
     }

@@ -35,12 +35,21 @@ pub enum AdminQuery {
     },
     /// What each worker has seen of requests and of log lines, in words of its process's own: no driver reads them.
     Observed(String),
+    /// Some entities of an operator, from everywhere among its keys, and how many there are.
+    Sample {
+        /// The operator's id.
+        operator: u32,
+        /// Most entries.
+        limit: u32,
+        /// Most bytes of values, the last one's excepted, of each worker.
+        bytes: u64,
+    },
 }
 
 impl AdminQuery {
     /// Tells whether the answer shows entities: those of an epoch that is under way are not yet what they will be.
     pub fn shows_entities(&self) -> bool {
-        matches!(self, AdminQuery::Get { .. } | AdminQuery::Scan { .. })
+        matches!(self, AdminQuery::Get { .. } | AdminQuery::Scan { .. } | AdminQuery::Sample { .. })
     }
 }
 

@@ -53,7 +53,7 @@ impl TicketedResponse {
             Response::Reply(Reply { outcome: Ok(Bytes(value)), .. })
             | Response::Value { value: Some(Bytes(value)), .. } => value.len(),
             Response::Reply(Reply { outcome: Err(abort), .. }) => abort.size(),
-            Response::Entries { entries: found, .. } => entries(found),
+            Response::Entries { entries: found, .. } | Response::Sample { entries: found, .. } => entries(found),
             Response::Partitions(partitions) => partitions.len() * ENTRY,
             Response::Workers(workers) => workers.len() * ENTRY,
             Response::Observed(seen) => seen.iter().map(String::len).sum(),
@@ -98,6 +98,12 @@ pub enum Response {
     Observed(Vec<String>),
     /// This is another generation, or another catalog: ask again where the newest view says. Nothing has happened.
     WrongGeneration,
+    /// Some entities of an operator.
+    Sample {
+        entries: Vec<Entry>,
+        /// All that there are.
+        entities: u64,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]

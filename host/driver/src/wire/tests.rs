@@ -196,6 +196,7 @@ fn an_answer_weighs_what_it_carries() {
             Response::Entries { entries: vec![entry("ab", b"1"), entry("c", b"")], more: false, epoch: Epoch(1) },
             2 * 64 + 4,
         ),
+        (Response::Sample { entries: vec![entry("ab", b"1")], entities: 9 }, 64 + 3),
     ];
     for (response, carried) in cases {
         assert_eq!(weight(response.clone()), 64 + carried, "{response:?}");

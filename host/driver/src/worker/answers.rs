@@ -99,7 +99,8 @@ impl<L, R> Answers<L, R> {
             self.undurable.push_back((epoch, now, reader, response));
             return None;
         }
-        let shows_entities = matches!(response, Response::Value { .. } | Response::Entries { .. });
+        let shows_entities =
+            matches!(response, Response::Value { .. } | Response::Entries { .. } | Response::Sample { .. });
         if !shows_entities && self.unconfirmed.is_empty() {
             return self.respond_to(reader, response);
         }

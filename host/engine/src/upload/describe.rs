@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use styx_protocol::catalog::{Consistency, Function, Isolation, OperatorSpec, Parameter};
+use styx_protocol::catalog::{Consistency, Function, Isolation, OperatorSpec, Parameter, StateSpec};
+use styx_protocol::system::{STATE, SystemFunction};
 use wasmtime::Store;
 use wasmtime::component::{ComponentType, Lift};
 
@@ -122,8 +123,10 @@ fn check(description: Description) -> Result<(String, Vec<OperatorSpec>), String
         if let Some(prefix) = &operator.key_prefix {
             check_name("key prefix", prefix)?;
         }
+        let (functions, state) = check_functions(&operator.name, operator.functions)?;
         operators.push(OperatorSpec {
-            functions: check_functions(&operator.name, operator.functions)?,
+            functions,
+            state,
             name: operator.name,
             component: 0,
             key_prefix: operator.key_prefix,
@@ -135,15 +138,30 @@ fn check(description: Description) -> Result<(String, Vec<OperatorSpec>), String
     Ok((sdk, operators))
 }
 
-fn check_functions(operator: &str, described: Vec<FunctionDescription>) -> Result<Vec<Function>, String> {
+/// The functions of an operator, and what is described among them of its state.
+fn check_functions(operator: &str, described: Vec<FunctionDescription>) -> Result<(Vec<Function>, StateSpec), String> {
     at_most(&format!("functions of operator \"{operator}\""), described.len(), FUNCTIONS_MAX)?;
     let mut names = BTreeSet::new();
     let mut functions = Vec::new();
+    let mut state = StateSpec::default();
     for function in described {
         let called = format!("{operator}.{}", function.name);
-        check_name("function", &function.name)?;
+        let is_state = function.name == STATE;
+        let is_migration = function.name == SystemFunction::Migrate.name();
+        if !is_state && !is_migration {
+            check_name("function", &function.name)?;
+        }
         if !names.insert(function.name.clone()) {
             return Err(format!("function \"{called}\" is described twice"));
+        }
+        if is_state || is_migration {
+            at_most(&format!("parameters of \"{called}\""), function.parameters.len(), 0)?;
+            if is_migration {
+                state.migrates = true;
+            } else {
+                state.schema = Some(check_schema(&format!("the state of \"{operator}\""), function.returns)?);
+            }
+            continue;
         }
         at_most(&format!("parameters of \"{called}\""), function.parameters.len(), PARAMETERS_MAX)?;
         let mut parameters: Vec<Parameter> = Vec::new();
@@ -169,7 +187,10 @@ fn check_functions(operator: &str, described: Vec<FunctionDescription>) -> Resul
             doc: clip(function.doc),
         });
     }
-    Ok(functions)
+    if state.migrates && state.schema.is_none() {
+        return Err(format!("operator \"{operator}\" migrates its entities, and does not say to what type"));
+    }
+    Ok((functions, state))
 }
 
 /// A letter, then letters, digits, `_` and `-`.
@@ -254,6 +275,52 @@ mod tests {
             let error = described(names, schema).unwrap_err();
             assert!(error.contains(says), "{error}");
         }
+        let (_, operators) = described(&["get"], "{}").unwrap();
+        assert_eq!(operators[0].state, StateSpec::default());
         assert!(check(Description { sdk: String::new(), operators: Vec::new() }).unwrap_err().contains("no operator"));
+    }
+
+    #[test]
+    fn what_is_described_of_state_is_no_function() {
+        const INT: &str = r#"{"type":"integer"}"#;
+        let operator = |functions: &[(&str, bool, &str)]| {
+            let function = |&(name, takes, returns): &(&str, bool, &str)| FunctionDescription {
+                name: name.to_string(),
+                parameters: takes
+                    .then(|| ParameterDescription { name: "n".into(), schema: String::new(), required: false })
+                    .into_iter()
+                    .collect(),
+                returns: returns.into(),
+                read_only: false,
+                doc: String::new(),
+            };
+            let functions = functions.iter().map(function).collect();
+            check_functions("item", functions)
+                .map(|(functions, state)| (functions.into_iter().map(|known| known.name).collect::<Vec<_>>(), state))
+        };
+        let state = |schema: &str, migrates| StateSpec { schema: Some(schema.into()), migrates };
+        for (functions, expected) in [
+            (&[("get", true, ""), ("styx.state", false, INT)][..], state(INT, false)),
+            (&[("styx.state", false, ""), ("get", false, "")], state("{}", false)),
+            (
+                &[("styx.migrate", false, "{\"type\":\"boolean\"}"), ("get", false, ""), ("styx.state", false, INT)],
+                state(INT, true),
+            ),
+        ] {
+            assert_eq!(operator(functions), Ok((vec!["get".to_owned()], expected)));
+        }
+        for (functions, says) in [
+            (&[("styx.state", false, "{")][..], "the schema of the state of \"item\" is not JSON"),
+            (&[("styx.state", false, "[]")], "neither an object"),
+            (&[("styx.state", true, INT)], "1 parameters of \"item.styx.state\", and at most 0"),
+            (&[("styx.state", false, INT), ("styx.migrate", true, "")], "item.styx.migrate"),
+            (&[("styx.state", false, INT), ("styx.state", false, INT)], "twice"),
+            (&[("styx.migrate", false, "")], "does not say to what type"),
+            (&[("styx.put", false, "")], "styx.put"),
+            (&[("styx.", false, "")], "styx."),
+        ] {
+            let error = operator(functions).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
     }
 }

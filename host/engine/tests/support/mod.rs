@@ -34,6 +34,8 @@ pub struct Guest {
     /// Fields of the module that allocates, and how its `realloc` begins.
     pub realloc: [&'static str; 2],
     pub schema: &'static str,
+    /// What it says of its entities' type, and whether it has a function that migrates them.
+    pub state: Option<(&'static str, bool)>,
     /// Of 0.2 of the contract, by what is put between the guest and the host; of 0.1 otherwise.
     pub told: bool,
 }
@@ -49,6 +51,7 @@ impl Guest {
             foreign: [""; 4],
             realloc: [""; 2],
             schema: "{}",
+            state: None,
             told: false,
         }
     }
@@ -88,17 +91,19 @@ impl Guest {
     fn image(&self) -> String {
         let mut image = Image { at: 32768, bytes: Vec::new() };
         let sdk = image.text("styx-wat 0.1.0");
-        let functions: Vec<Vec<u8>> = self
-            .functions
-            .iter()
-            .map(|name| {
-                let read_only = u32::from(self.read_only.contains(name));
-                let parameter = [image.text("n"), image.text(self.schema), 1u32.to_le_bytes().to_vec()].concat();
-                let parameters = image.list(&[parameter]);
+        let state = self.state.map(|(schema, _)| ("styx.state", schema));
+        let migration = self.state.filter(|(_, migrates)| *migrates).map(|_| ("styx.migrate", "{}"));
+        let functions = self.functions.iter().map(|name| (*name, self.schema)).chain(state).chain(migration);
+        let functions: Vec<Vec<u8>> = functions
+            .map(|(name, schema)| {
+                let read_only = u32::from(self.read_only.contains(&name));
+                let parameter = [image.text("n"), image.text(schema), 1u32.to_le_bytes().to_vec()].concat();
+                let parameters = if name.starts_with("styx.") { vec![] } else { vec![parameter] };
+                let parameters = image.list(&parameters);
                 [
                     image.text(name),
                     parameters,
-                    image.text(self.schema),
+                    image.text(schema),
                     read_only.to_le_bytes().to_vec(),
                     image.text("A function."),
                 ]
@@ -211,6 +216,7 @@ pub fn deploy(
                 key_prefix: None,
                 isolation,
                 doc: String::new(),
+                state: Default::default(),
                 functions: functions.map(function).collect(),
             });
             components.push(Component { name: guest.operator.into(), digest, size: 0, sdk: "styx-wat".into() });

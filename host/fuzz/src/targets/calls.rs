@@ -71,6 +71,7 @@ static SHOP: LazyLock<Arc<Directory>> = LazyLock::new(|| {
         key_prefix: None,
         isolation: Isolation::Warm,
         doc: String::new(),
+        state: Default::default(),
         functions: vec![function],
     };
     let mut catalog = Catalog::default();

@@ -173,6 +173,16 @@ pub struct OperatorSpec {
     pub isolation: Isolation,
     pub doc: String,
     pub functions: Vec<Function>,
+    pub state: StateSpec,
+}
+
+/// What an operator says of the values of its entities.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct StateSpec {
+    /// JSON Schema of each, as text, if it has one.
+    pub schema: Option<String>,
+    /// It has a function that makes such a value of an earlier one: [`SystemFunction::Migrate`].
+    pub migrates: bool,
 }
 
 /// One uploaded component.
@@ -265,12 +275,12 @@ pub struct FunctionEntry {
     pub read_only: bool,
     /// What its transactions are promised, when a request calls it.
     pub consistency: Consistency,
-    /// No guest's, but the system's.
+    /// No function of the app's, but the system's.
     pub system: Option<SystemFunction>,
 }
 
 impl Operator {
-    /// Index of the function called `name`, of those that are declared.
+    /// Index of the function called `name`, of those that functions may call.
     pub fn function_index(&self, name: &str) -> Option<u16> {
         self.requested_index(name).filter(|at| self.function(*at).system.is_none())
     }
@@ -502,6 +512,10 @@ impl Catalog {
     pub fn operator(&self, id: OperatorId) -> Option<&Arc<Operator>> {
         self.operators.get(id.0 as usize)?.as_ref()
     }
+    /// The id of an app's operator, also while none is deployed whose entities those would be.
+    pub fn operator_id(&self, app: &str, operator: &str) -> Option<OperatorId> {
+        self.apps.get(app)?.operators.get(operator).map(|&(id, _)| id)
+    }
     /// Whether keys of this operator are composite, which places its entities; also while it is not deployed.
     pub fn is_composite(&self, id: OperatorId) -> bool {
         let known = |&(known, composite): &(OperatorId, bool)| known == id && composite;
@@ -704,6 +718,8 @@ impl Catalog {
                 consistency: Consistency::Serializable,
                 system,
             };
+            let system = SystemFunction::ALL.into_iter();
+            let system = system.filter(|function| *function != SystemFunction::Migrate || spec.state.migrates);
             self.operators[id.0 as usize] = Some(Arc::new(Operator {
                 id,
                 app: app.name.clone(),
@@ -721,7 +737,7 @@ impl Catalog {
                         consistency: function.consistency,
                         ..entry(&function.name, None)
                     })
-                    .chain(SystemFunction::ALL.map(|function| entry(function.name(), Some(function))))
+                    .chain(system.map(|function| entry(function.name(), Some(function))))
                     .collect(),
             }));
         }
@@ -739,6 +755,7 @@ mod tests {
             key_prefix: composite.then(|| "p".into()),
             isolation: Isolation::Warm,
             doc: String::new(),
+            state: Default::default(),
             functions: vec![],
         };
         Deployment {

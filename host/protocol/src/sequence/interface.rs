@@ -214,6 +214,7 @@ mod tests {
             key_prefix: None,
             isolation: Isolation::Warm,
             doc: String::new(),
+            state: Default::default(),
             functions: ["read", "write"].map(function).into(),
         };
         Control::Deploy(Deployment {

@@ -28,24 +28,27 @@ pub const RESERVED_PREFIXES: [&str; 2] = ["styx.", "_"];
 /// Ids from here on are the system's. The last one stands for replies in stored snapshots.
 const FIRST: u32 = 0xffff_ff00;
 
-/// A function that every operator has besides those that it declares, and that no guest runs: whoever may deploy an app
-/// changes its entities by it, each in a transaction like any other. Functions of apps cannot call it.
+/// A function that operators have besides those that they declare: whoever may deploy an app changes its entities by it, each
+/// in a transaction like any other. Functions of apps cannot call it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SystemFunction {
     /// Writes the entity: its arguments are the value, as it is.
     Put,
     /// Removes the entity.
     Delete,
+    /// Brings the entity's value to the type that the operator has now. The guest runs it, and not all have it.
+    Migrate,
 }
 
 impl SystemFunction {
-    pub const ALL: [SystemFunction; 2] = [SystemFunction::Put, SystemFunction::Delete];
+    pub const ALL: [SystemFunction; 3] = [SystemFunction::Put, SystemFunction::Delete, SystemFunction::Migrate];
 
     /// The name, which no function of an app can have.
     pub fn name(self) -> &'static str {
         match self {
             SystemFunction::Put => "styx.put",
             SystemFunction::Delete => "styx.delete",
+            SystemFunction::Migrate => "styx.migrate",
         }
     }
 
@@ -54,6 +57,10 @@ impl SystemFunction {
         Self::ALL.into_iter().find(|function| function.name() == name)
     }
 }
+
+/// How a guest describes what the values of an operator are: among its functions, as the result of one of this name. It cannot
+/// be called.
+pub const STATE: &str = "styx.state";
 
 /// Whether an operator of an app may not have this name.
 pub fn is_reserved(name: &str) -> bool {

@@ -20,7 +20,7 @@ use crate::http::{ApiError, nearest::suggestion};
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeQuery {
-    /// Change it though calls between apps break.
+    /// Change it though calls between apps break, or entities are not of the type that the version says.
     #[serde(default)]
     #[param(required = false)]
     pub force: bool,

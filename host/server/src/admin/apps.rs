@@ -87,6 +87,11 @@ pub struct OperatorView {
     #[schema(value_type = schemas::Isolation)]
     isolation: Isolation,
     functions: Vec<FunctionView>,
+    /// JSON Schema of its entities' values; absent if it says nothing of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<Value>,
+    /// Whether it makes such values of others, by `styx.migrate`.
+    migrates: bool,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -155,6 +160,8 @@ impl OperatorView {
             key_prefix: operator.key_prefix.clone(),
             isolation: operator.isolation,
             functions: operator.functions.iter().map(function).collect(),
+            state: operator.state.schema.as_deref().map(schema),
+            migrates: operator.state.migrates,
         }
     }
 }

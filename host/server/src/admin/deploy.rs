@@ -6,12 +6,13 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use styx_protocol::catalog::{self, Activation, Control, Digest};
+use styx_protocol::catalog::{self, Activation, Control, Deployment, Digest};
 use utoipa::{IntoParams, ToSchema};
 
 use super::agreements::{self, ChangeQuery};
 use super::apps::{DeploymentView, OperatorSummary, app_of, summary};
 use super::queries::Queries;
+use super::survey::{self, StateSurvey};
 use super::upload::{Kind, Upload, refused_change};
 use super::{Uploads, schemas};
 use crate::handle::Handle;
@@ -25,7 +26,7 @@ pub struct DeployQuery {
     #[serde(default)]
     #[param(required = false)]
     dry_run: bool,
-    /// Deploy it though calls between apps break.
+    /// Deploy it though calls between apps break, or entities are not of the type that it says.
     #[serde(default)]
     #[param(required = false)]
     force: bool,
@@ -43,6 +44,9 @@ pub struct Deployed {
     operators: Vec<OperatorSummary>,
     #[schema(value_type = Vec<schemas::Component>)]
     components: Vec<catalog::Component>,
+    /// Of operators that say of what type their entities are, and have some: whether they are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    state: Vec<StateSurvey>,
     /// True if it was only checked; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     dry_run: Option<bool>,
@@ -59,6 +63,9 @@ pub struct Activated {
     app: String,
     deployment: String,
     active: bool,
+    /// Of operators that say of what type their entities are, and have some: whether they are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    state: Vec<StateSurvey>,
 }
 
 /// Deploys a component or a bundle
@@ -114,12 +121,15 @@ pub async fn deploy(
             if !query.force {
                 agreements::check(&catalog, &control)?;
             }
-            if !query.dry_run {
-                upload.store(&deploys.components)?;
-            }
             Ok(upload)
         })
         .await?
+    };
+    let state = survey(&queries, &upload.deployment, query.force).await?;
+    let upload = if query.dry_run {
+        upload
+    } else {
+        blocking(move || upload.store(&deploys.components).map(|()| upload)).await?
     };
     let mut deployed = Deployed {
         app: upload.deployment.app.clone(),
@@ -127,6 +137,7 @@ pub async fn deploy(
         digest: upload.digest,
         operators: summary(&upload.deployment.operators),
         components: upload.deployment.components.clone(),
+        state,
         dry_run: None,
     };
     if query.dry_run {
@@ -191,16 +202,28 @@ pub async fn activate(
     let _changing = uploads.changing.lock().await;
     let catalog = queries.handle.catalog();
     let known = app_of(&catalog, &app)?;
-    if !known.deployments.iter().any(|deployment| deployment.id == id) {
+    let Some(deployment) = known.deployments.iter().find(|deployment| deployment.id == id) else {
         return Err(unknown_deployment(known, &id));
-    }
+    };
     queries.admit_write()?;
     let control = Control::Activate(Activation { app: app.clone(), deployment: id.clone() });
     if !query.force {
         agreements::check(&catalog, &control)?;
     }
+    let state = survey(&queries, deployment, query.force).await?;
     queries.handle.control(control).await?;
-    Ok(Json(Activated { app, deployment: id, active: true }))
+    Ok(Json(Activated { app, deployment: id, active: true, state }))
+}
+
+/// What a version would meet; by force it takes effect whatever that is, and though nobody can say.
+async fn survey(queries: &Queries, deployment: &Deployment, force: bool) -> Result<Vec<StateSurvey>, ApiError> {
+    let surveyed = survey::of(queries, deployment).await;
+    if force {
+        return Ok(surveyed.unwrap_or_default());
+    }
+    let state = surveyed?;
+    survey::check(&state)?;
+    Ok(state)
 }
 
 fn unknown_deployment(app: &styx_protocol::catalog::App, id: &str) -> ApiError {
@@ -214,7 +237,7 @@ fn unknown_deployment(app: &styx_protocol::catalog::App, id: &str) -> ApiError {
 }
 
 /// Runs work that blocks on a thread for such.
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
     match tokio::task::spawn_blocking(work).await {

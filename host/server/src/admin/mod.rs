@@ -31,6 +31,7 @@ mod schemas;
 mod snapshots;
 mod standby;
 mod state;
+mod survey;
 mod tokens;
 mod traffic;
 mod upload;

@@ -1,11 +1,12 @@
 //! Callee: the function that a client calls, an app's or the system's.
 
+use styx_protocol::abort::Code;
 use styx_protocol::catalog::Catalog;
 use styx_protocol::system::SystemFunction;
 use styx_protocol::token::Scope;
 use styx_protocol::transaction::Request;
 
-use super::directory::{Directory, Operator, Target};
+use super::directory::{Directory, Operator, Target, unknown};
 use super::request::{Call, check_key, prepare, request_id};
 use super::system::arguments;
 use crate::auth::Visitor;
@@ -41,6 +42,14 @@ impl Directory {
             return self.resolve(app, operator, function).map(Callee::Declared);
         };
         let (app, operator) = self.operator(app, operator)?;
+        if function == SystemFunction::Migrate && !operator.migrates {
+            let message = format!("operator \"{}\" has no migration", operator.name);
+            return Err(unknown(
+                Code::UnknownFunction,
+                message,
+                "its app brings one with the type of its state".into(),
+            ));
+        }
         Ok(Callee::System { app, operator, function })
     }
 }

@@ -12,6 +12,7 @@ use styx_protocol::catalog::{Catalog, OperatorSpec};
 use styx_protocol::ids::OperatorId;
 
 use super::parameter::Parameter;
+use super::state_schema::StateSchema;
 use crate::http::{ApiError, FunctionStats, Functions, nearest::suggestion, shorten, status_of};
 
 /// Functions by app, operator and name, at one version of the catalog.
@@ -37,6 +38,8 @@ pub struct Operator {
     pub name: Arc<str>,
     /// Most bytes of arguments.
     pub payload: u32,
+    /// Whether it has `styx.migrate`.
+    pub migrates: bool,
     functions: BTreeMap<Arc<str>, Function>,
 }
 
@@ -83,7 +86,7 @@ impl Directory {
                         let stats = stats.get(&app.name, &spec.name, &name);
                         (Arc::clone(&name), Function { name, read_only: function.read_only, parameters, stats })
                     });
-                    let operator = Operator { id: found.id, name: found.name.clone(), payload: live.limits.payload, functions: functions.collect() };
+                    let operator = Operator { id: found.id, name: found.name.clone(), payload: live.limits.payload, migrates: spec.state.migrates, functions: functions.collect() };
                     Some((found.name.clone(), operator))
                 });
                 Arc::new(App { name: app.name.clone(), deployment: app.active.clone(), operators: operators.collect() })
@@ -135,7 +138,7 @@ impl Directory {
     }
 }
 
-fn unknown(code: Code, message: String, hint: std::borrow::Cow<'static, str>) -> ApiError {
+pub(super) fn unknown(code: Code, message: String, hint: std::borrow::Cow<'static, str>) -> ApiError {
     ApiError::new(status_of(code), code.as_str(), message).hint(hint)
 }
 
@@ -199,5 +202,5 @@ pub fn check_schemas(operator: &OperatorSpec) -> Result<(), String> {
             format!("{}.{}: the schema of its result is no JSON Schema: {why}", operator.name, function.name)
         })?;
     }
-    Ok(())
+    StateSchema::of(operator).map(drop)
 }

@@ -21,6 +21,7 @@ mod pipeline;
 mod reply;
 mod request;
 mod schema;
+mod state_schema;
 mod system;
 #[cfg(test)]
 mod tests;
@@ -34,6 +35,7 @@ pub use loopback::Loopback;
 pub use parameter::Parameter;
 pub use path::decode;
 pub use request::{Call, IDEMPOTENCY_KEY_BYTES_MAX, check_idempotency_key, derived_id, fresh_id, parse_id, prepare};
+pub use state_schema::StateSchema;
 
 use std::sync::Arc;
 

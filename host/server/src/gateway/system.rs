@@ -33,7 +33,8 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
 pub fn arguments(function: SystemFunction, body: &[u8]) -> Result<Vec<u8>, ApiError> {
     match function {
         SystemFunction::Put => value(body),
-        SystemFunction::Delete => no_arguments(body),
+        SystemFunction::Delete => no_arguments(function, body).map(|()| Vec::new()),
+        SystemFunction::Migrate => no_arguments(function, body).map(|()| b"[]".to_vec()),
     }
 }
 
@@ -64,10 +65,10 @@ fn value(body: &[u8]) -> Result<Vec<u8>, ApiError> {
     Ok(value)
 }
 
-fn no_arguments(body: &[u8]) -> Result<Vec<u8>, ApiError> {
+fn no_arguments(function: SystemFunction, body: &[u8]) -> Result<(), ApiError> {
     match body.trim_ascii() {
-        b"" | b"null" | b"[]" | b"{}" => Ok(Vec::new()),
-        _ => Err(ApiError::bad_arguments("styx.delete takes no arguments")),
+        b"" | b"null" | b"[]" | b"{}" => Ok(()),
+        _ => Err(ApiError::bad_arguments(format!("{} takes no arguments", function.name()))),
     }
 }
 
@@ -113,10 +114,13 @@ mod tests {
     }
 
     #[test]
-    fn a_removal_takes_nothing() {
-        for body in ["", "null", "[]", "{}", " [] "] {
-            assert_eq!(no_arguments(body.as_bytes()).unwrap(), b"");
+    fn a_removal_and_a_migration_take_nothing() {
+        for (function, passed) in [(SystemFunction::Delete, ""), (SystemFunction::Migrate, "[]")] {
+            for body in ["", "null", "[]", "{}", " [] "] {
+                assert_eq!(arguments(function, body.as_bytes()).unwrap(), passed.as_bytes());
+            }
+            let error = arguments(function, b"[1]").unwrap_err();
+            assert!(error.code == "BAD_ARGUMENTS" && error.message.starts_with(function.name()), "{}", error.message);
         }
-        assert_eq!(no_arguments(b"[1]").unwrap_err().code, "BAD_ARGUMENTS");
     }
 }

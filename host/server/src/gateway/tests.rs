@@ -51,6 +51,7 @@ fn operator(functions: Vec<catalog::Function>) -> OperatorSpec {
         key_prefix: None,
         isolation: Isolation::Warm,
         doc: String::new(),
+        state: Default::default(),
         functions,
     }
 }

@@ -13,5 +13,6 @@ mod pipelines;
 mod raw;
 mod requests;
 mod server;
+mod shapes;
 #[path = "../../../engine/tests/support/mod.rs"]
 mod support;

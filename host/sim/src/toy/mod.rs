@@ -59,6 +59,7 @@ pub fn deployment(number: u64) -> Deployment {
         key_prefix: key_prefix.map(Into::into),
         isolation: Isolation::Warm,
         doc: String::new(),
+        state: Default::default(),
         functions: functions.clone(),
     };
     let mut operators = vec![operator(OPERATORS[0], None)];

@@ -5,16 +5,20 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from styx.codec import to_json
 from styx.context import Context
 from styx.errors import Abort, DefinitionError
 from styx.fields import OWN, Fields
 from styx.operator import ENTRIES, Function, Operator, settle
 from styx.own import Own
 from styx.reference import Reference, reference_class, running
-from styx.shape import Unsupported
+from styx.shape import Shape, Unsupported
+from styx.stored import StoredType
 from styx.written import WRITINGS, Writing
 
 CREATE = "create"
+#: The class method that makes an entity of one of an earlier type.
+MIGRATION = "migrate"
 #: How a method's options are kept.
 OPTIONS = "__styx_method__"
 #: Set on an `__init__` that was made of fields.
@@ -40,6 +44,28 @@ class EntityOperator(Operator):
         super().__init__(name, key_prefix=key_prefix, doc=doc, location=location)
         self.cls = cls
         self.fields = Fields(cls)
+        self.stored = StoredFields(self)
+
+
+class StoredFields(StoredType):
+    """What the values of a class of entities are: its fields."""
+
+    def __init__(self, operator: EntityOperator) -> None:
+        super().__init__(operator, operator.cls)
+        self._cls, self._fields = operator.cls, operator.fields
+
+    def _resolve(self) -> Shape:
+        self._fields.prepare()
+        return self._fields.record
+
+    def _written(self, made: Any) -> bytes:
+        return self._fields.write(made) if isinstance(made, self._cls) else to_json(made)
+
+    def migrate(self, values: Any) -> bytes:
+        """Also as an instance is written: with all of its fields, in their order."""
+        again = self._cls.__new__(self._cls)
+        self._fields.read(again, super().migrate(values))
+        return self._fields.write(again)
 
 
 class Creation(Function):
@@ -77,6 +103,9 @@ def declare(cls: Any, base: type, name: str, key_prefix: str | None, location: t
     for taken in ("key", "ctx", "at", CREATE):
         if inspect.getattr_static(cls, taken, None) is not vars(base)[taken] or taken in cls.__dataclass_fields__:
             raise DefinitionError(f"{name}: every entity has {taken!r} already: give yours another name", location)
+    migration = inspect.getattr_static(cls, MIGRATION, None)
+    if isinstance(migration, (classmethod, staticmethod)):
+        operator.stored.migrates_by(getattr(cls, MIGRATION), location)
     methods: dict[str, Function] = {}
     for ancestor in reversed(cls.__mro__):
         if ancestor in (object, base):

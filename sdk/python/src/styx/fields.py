@@ -12,6 +12,15 @@ from styx.shape import Record, Unsupported, shape_of
 OWN = "_styx_own"
 
 
+class Unfit(ValueError):
+    """What is stored is not what the fields say."""
+
+    def __init__(self, message: str, values: Any) -> None:
+        super().__init__(message)
+        #: What is stored, as JSON has it.
+        self.values = values
+
+
 class Fields:
     """What a class declares. Hints are resolved by `prepare`, as they may name what is defined later."""
 
@@ -19,12 +28,15 @@ class Fields:
         self._cls = cls
         self._fields = dataclasses.fields(cls)
         self._names = tuple(field.name for field in self._fields)
+        self._record: Record | None = None
         self._convert: Converter | None = None
         #: The types of all fields, if they are such that values of them need no conversion and cannot change.
         self._exact_types: list[type | None] | None = None
 
     def prepare(self) -> None:
-        """Raises `Unsupported` for a hint that has no JSON form."""
+        """Raises `Unsupported` for a hint that has no JSON form; does nothing the second time."""
+        if self._record is not None:
+            return
         record = Record(self._cls)
         hints = self.hints()
         for field in self._fields:
@@ -34,9 +46,15 @@ class Fields:
             except Unsupported as error:
                 raise Unsupported(f"field '{field.name}': {error}") from None
         # Not strict: state outlives the code that wrote it.
-        self._convert = converter_of_shape(record, strict=False)
+        self._record, self._convert = record, converter_of_shape(record, strict=False)
         exact = [exact_type(shape) for shape, _, _ in record.fields.values()]
         self._exact_types = None if None in exact else exact
+
+    @property
+    def record(self) -> Record:
+        """All of them together, once they are prepared."""
+        assert self._record is not None
+        return self._record
 
     def hints(self) -> dict[str, Any]:
         """The hints of all fields. Raises `Unsupported` for one that cannot be resolved."""
@@ -57,7 +75,8 @@ class Fields:
         try:
             values = self._convert(values)
         except Mismatch as mismatch:
-            raise ValueError(f"what is stored does not fit {self._cls.__name__}: {mismatch.describe('it')}") from None
+            message = f"what is stored does not fit {self._cls.__name__}: {mismatch.describe('it')}"
+            raise Unfit(message, values) from None
         if len(values) < len(self._names):
             for field in self._fields:
                 if field.name not in values:

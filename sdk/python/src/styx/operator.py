@@ -10,13 +10,16 @@ import sys
 import typing
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from styx.codec import to_json
 from styx.convert import Converter, Mismatch, converter_of_shape, exact_type, keeps_values
 from styx.errors import DefinitionError, Rejected
 from styx.schema import schema_of_shape
 from styx.shape import Anything, Shape, Unsupported, shape_of
+
+if TYPE_CHECKING:
+    from styx.stored import StoredType
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
 
@@ -38,10 +41,20 @@ class Operator:
 
     An operator without registered functions stands for one that another
     component of the app implements.
+
+    `state` is the type of its entities' values, as a type hint: a dataclass, say. `ctx.state.get()` then
+    gives such, `put` takes no others, and a version is compared with the entities that there
+    are when it is deployed.
     """
 
     def __init__(
-        self, name: str, *, key_prefix: str | None = None, doc: str = "", location: tuple[str, int] | None = None
+        self,
+        name: str,
+        *,
+        key_prefix: str | None = None,
+        doc: str = "",
+        state: Any = None,
+        location: tuple[str, int] | None = None,
     ) -> None:
         caller = sys._getframe(1)
         self.location = location or (caller.f_code.co_filename, caller.f_lineno)
@@ -55,6 +68,8 @@ class Operator:
         self.key_prefix = key_prefix
         self.doc = doc
         self.functions: dict[str, Function] = {}
+        #: The type of its values, if it says so.
+        self.stored: StoredType | None = None if state is None else _stored_type(self, state)
         declared.append(self)
 
     @typing.overload
@@ -84,6 +99,20 @@ class Operator:
 
         return decorate if function is None else decorate(function)
 
+    def migrate(self, migration: _Plain) -> _Plain:
+        """Decorator for the function that makes a value of type `state` of one that is not.
+
+        It gets the old value as JSON has it, and returns the new one. It runs when a function
+        reads such an entity, and when somebody has all of them migrated; it has to know all
+        types that there were.
+        """
+        code = getattr(migration, "__code__", None)
+        location = self.location if code is None else (code.co_filename, code.co_firstlineno)
+        if self.stored is None:
+            raise DefinitionError(f"{self.name} migrates, and does not say to what: Operator(..., state=...)", location)
+        self.stored.migrates_by(migration, location)
+        return migration
+
     def __repr__(self) -> str:
         return f"Operator({self.name!r})"
 
@@ -110,6 +139,8 @@ class Function:
     ) -> None:
         """`run` is what runs instead of `python`, whose signature it has."""
         self.location = _location_of(python, operator)
+        #: What its `ctx.state` reads and writes; methods have fields instead.
+        self.stored = operator.stored if run is None else None
         self.python = run or python
         self.operator_name = operator.name
         self.name = name if name is not None else getattr(python, "__name__", "")
@@ -264,6 +295,12 @@ class Function:
 
     def _refuse(self, message: str) -> typing.NoReturn:
         raise DefinitionError(f"{self}: {message}", self.location)
+
+
+def _stored_type(operator: Operator, hint: Any) -> "StoredType":
+    from styx.stored import StoredType
+
+    return StoredType(operator, hint)
 
 
 def _awaited(function: Callable) -> Callable:

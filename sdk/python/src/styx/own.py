@@ -3,7 +3,7 @@
 from typing import Any
 
 from styx.context import Context
-from styx.fields import OWN, Fields
+from styx.fields import OWN, Fields, Unfit
 
 
 class Own:
@@ -23,8 +23,19 @@ class Own:
         self.is_deleted = False
 
     def load(self, instance: Any) -> None:
-        """Sets the fields to what is stored."""
-        self.values = self.fields.read(instance, self.stored)
+        """Sets the fields to what is stored, or to what is made of it if that is of an earlier type."""
+        try:
+            self.values = self.fields.read(instance, self.stored)
+            return
+        except Unfit as error:
+            stored = type(instance)._styx_operator.stored
+            if stored.migration is None:
+                raise
+            unfit = error
+        self.fields.read(instance, stored.migrate(unfit.values))
+        self.values = None
+        # It is written with the next change of it, but by who only reads.
+        self.unchanged = self.fields.write(instance) if self.context._function.read_only else None
 
     def flush(self, instance: Any) -> None:
         """Writes the fields, if they are changed: whoever is called next sees them."""
@@ -45,8 +56,8 @@ class Own:
             return
         self.stored = data
         if data is not None:
-            self.load(instance)
             self.unchanged = data
+            self.load(instance)
 
     def delete(self) -> None:
         """Removes the entity. What its fields are does not matter any more."""
@@ -58,7 +69,10 @@ class Own:
         if self.stored is None:
             return False
         again = cls.__new__(cls)
-        self.fields.read(again, self.stored)
+        try:
+            self.fields.read(again, self.stored)
+        except Unfit:  # it was migrated, and is changed since then
+            return False
         return self.fields.write(again) == data
 
 

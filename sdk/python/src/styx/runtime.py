@@ -19,6 +19,8 @@ from styx.errors import (
 )
 from styx.imports import Imports
 from styx.operator import Function, Operator
+from styx.state import State, TypedState
+from styx.stored import Migrating
 
 #: `invoke(function, key, args) -> result`; raises what it was told to for a failure.
 Invoke = Callable[[str, str, bytes], bytes]
@@ -43,6 +45,14 @@ def functions_of(operators: Iterable[Operator]) -> dict[str, Function]:
                 table[str(function)] = function.prepare()
             except DefinitionError as error:
                 wrong.append(error)
+        if operator.stored is not None and not wrong:
+            try:
+                operator.stored.prepare()
+            except DefinitionError as error:
+                wrong.append(error)
+            if operator.stored.migration is not None:
+                migrating = Migrating(operator.stored)
+                table[str(migrating)] = migrating
     if len(wrong) == 1:
         raise wrong[0]
     if wrong:
@@ -57,7 +67,10 @@ def describe(operators: Iterable[Operator]) -> list[dict[str, Any]]:
             "name": operator.name,
             "key_prefix": operator.key_prefix,
             "doc": operator.doc,
-            "functions": [function.describe() for function in operator.functions.values()],
+            "functions": [
+                *(function.describe() for function in operator.functions.values()),
+                *(operator.stored.describe() if operator.stored is not None else ()),
+            ],
         }
         for operator in operators
         if operator.functions
@@ -80,11 +93,17 @@ def make_invoke(
     small invocation makes one Context and nothing else.
     """
     host = Host(imports)
-    state = host.state
+
+    def state_of(function: Function) -> State:
+        if function.stored is None:
+            return host.state
+        return TypedState(imports, function.stored, may_write=not function.read_only)
+
+    ready = {name: (function, state_of(function)) for name, function in table.items()}
 
     def invoke(name: str, key: str, args: bytes) -> bytes:
         try:
-            function = table[name]
+            function, state = ready[name]
         except KeyError:
             raise failure(UNKNOWN_FUNCTION, f"there is no function {name} in this component") from None
         try:

@@ -15,9 +15,9 @@ def schema_of(hint: Any, default: Any = MISSING) -> dict[str, Any]:
     return schema_of_shape(shape_of(hint), default)
 
 
-def schema_of_shape(shape: Shape, default: Any = MISSING) -> dict[str, Any]:
-    """The JSON Schema of a shape, with a default if JSON can express it."""
-    writer = _Writer()
+def schema_of_shape(shape: Shape, default: Any = MISSING, *, strict: bool = True) -> dict[str, Any]:
+    """The JSON Schema of a shape, with a default if JSON can express it. As converters do, `strict` refuses unknown fields."""
+    writer = _Writer(strict)
     writer.find_recursion(shape)
     schema = writer.write(shape)
     if writer.definitions:
@@ -38,7 +38,8 @@ def _with_default(schema: dict[str, Any], default: Any) -> dict[str, Any]:
 class _Writer:
     """Writes records in place, except those that contain themselves: they go to `$defs`."""
 
-    def __init__(self) -> None:
+    def __init__(self, strict: bool) -> None:
+        self._strict = strict
         self.definitions: dict[str, Any] = {}
         self._recursive: dict[Record, str] = {}
         self._visited: set[Record] = set()
@@ -67,7 +68,7 @@ class _Writer:
             case Written(type):
                 return {"type": "string", **WRITINGS[type].schema}
             case Array(item, make):
-                unique = {"uniqueItems": True} if make in (set, frozenset) else {}
+                unique = {"uniqueItems": True} if self._strict and make in (set, frozenset) else {}
                 return {"type": "array", "items": self.write(item), **unique}
             case Row(items):
                 return {
@@ -104,7 +105,7 @@ class _Writer:
                 name: _with_default(self.write(shape), default) for name, (shape, _, default) in record.fields.items()
             },
             "required": [name for name, (_, required, _) in record.fields.items() if required],
-            "additionalProperties": False,
+            **({"additionalProperties": False} if self._strict else {}),
         }
 
 

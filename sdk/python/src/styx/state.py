@@ -7,6 +7,7 @@ from typing import Any, TypeVar, overload
 from styx.codec import from_json, to_json
 from styx.convert import Converter, Mismatch, converter_of
 from styx.imports import Imports
+from styx.stored import StoredType
 
 _SCAN_EVERYTHING = 0
 
@@ -45,10 +46,7 @@ class State:
         value to. Fields that the type no longer has are left out.
         """
         data = self._get_own() if key is None else self._get(key)
-        if data is None:
-            return None
-        value = from_json(data)
-        return value if as_type is None else _convert(value, as_type)
+        return None if data is None else self._read(data, as_type)
 
     def put(self, value: Any, key: str | None = None) -> None:
         """Writes the invoked entity, or `key`."""
@@ -98,9 +96,54 @@ class State:
         elif limit == 0:
             return iter(())
         entries = self._scan(prefix, lower, upper, limit, reverse)
-        if as_type is None:
-            return ((key, from_json(data)) for key, data in entries)
-        return ((key, _convert(from_json(data), as_type)) for key, data in entries)
+        return ((key, self._read(data, as_type)) for key, data in entries)
+
+    def _read(self, data: bytes, as_type: Any) -> Any:
+        value = from_json(data)
+        return value if as_type is None else _convert(value, as_type)
+
+
+class TypedState(State):
+    """The same of an operator that says of what type its values are."""
+
+    __slots__ = ("_stored", "_may_write")
+
+    def __init__(self, imports: Imports, stored: StoredType, may_write: bool) -> None:
+        super().__init__(imports)
+        self._stored = stored
+        self._may_write = may_write
+
+    def get(self, key: str | None = None, *, as_type: Any = None) -> Any:
+        """The value of the invoked entity, or of `key`; None if there is none.
+
+        One of an earlier type is migrated, and written if the function may.
+        """
+        data = self._get_own() if key is None else self._get(key)
+        if data is None:
+            return None
+        value, migrated = self._stored.read(data)
+        if migrated is not None and self._may_write:
+            if key is None:
+                self._put_own(migrated)
+            else:
+                self._put(key, migrated)
+        return self._as_type(value, migrated or data, as_type)
+
+    def put(self, value: Any, key: str | None = None) -> None:
+        """Writes the invoked entity, or `key`. Raises TypeError for a value that is not of the operator's type."""
+        data = to_json(value)
+        self._stored.check(data)
+        if key is None:
+            self._put_own(data)
+        else:
+            self._put(key, data)
+
+    def _read(self, data: bytes, as_type: Any) -> Any:
+        value, migrated = self._stored.read(data)
+        return self._as_type(value, migrated or data, as_type)
+
+    def _as_type(self, value: Any, data: bytes, as_type: Any) -> Any:
+        return value if as_type is None or as_type is self._stored.hint else _convert(from_json(data), as_type)
 
 
 def _bytes(key: str) -> bytes:

@@ -40,6 +40,7 @@ from styx.entities import Entity
 from styx.errors import Abort, CallFailed
 from styx.imports import Imports
 from styx.operator import Operator
+from styx.stored import MIGRATE
 
 __all__ = ["Abort", "CallFailed", "Host", "LogLine"]
 
@@ -188,7 +189,7 @@ class Host:
     def _resolve(self, operator: str, key: str, function: str, args: bytes, *, is_read_only: bool) -> _Call:
         operator = self._qualified(operator)
         entry = self._functions.get(f"{operator}.{function}")
-        if entry is None:
+        if entry is None or self._stack and function == MIGRATE:
             if any(known.startswith(f"{operator}.") for known in self._functions):
                 code, message = errors.UNKNOWN_FUNCTION, f'operator "{operator}" has no function "{function}"'
             else:

@@ -30,6 +30,10 @@ use proc_macro::TokenStream;
 /// that it neither writes nor calls a function that does; `#[function(name = "…")]`
 /// names it differently. Documentation comments go into the app's OpenAPI page.
 /// Private functions are left alone.
+///
+/// `state = Item` says of what type the values of all entities are, which has a [`Schema`](derive@Schema): a deployment is
+/// compared with entities that there are. `migrate = from_v1` names a function from an earlier type to a `Result` of it:
+/// reading an entity that is not an `Item` runs it, and writes what it returns unless the function only reads.
 #[proc_macro_attribute]
 pub fn operator(arguments: TokenStream, item: TokenStream) -> TokenStream {
     operator::expand(arguments.into(), item.into()).unwrap_or_else(|error| error.to_compile_error()).into()

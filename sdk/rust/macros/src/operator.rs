@@ -42,14 +42,27 @@ pub fn expand(arguments: TokenStream, item: TokenStream) -> Result<TokenStream> 
         }
     }
 
-    let Options { name, key_prefix } = options;
+    let Options { name, key_prefix, state, migrate } = options;
     let key_prefix = match key_prefix {
         Some(prefix) => quote!(::core::option::Option::Some(#prefix)),
         None => quote!(::core::option::Option::None),
     };
     let doc = names::documentation(&block.attrs);
     let operator = &block.self_ty;
-    let described = functions.iter().map(Function::describe);
+    let described = functions.iter().map(Function::describe).chain(describe_state(state.as_ref(), migrate.is_some()));
+    let read_only = functions.iter().filter(|function| function.read_only).map(|function| &function.name);
+    let migration = state.zip(migrate).map(|(state, migrate)| {
+        let run =
+            quote_spanned!(migrate.span()=> |value| ::styx_sdk::__private::migrated::<_, #state, _>(value, #migrate));
+        quote! {
+            let reads = [#(#read_only),*];
+            let migration = ::styx_sdk::__private::Migration { run: #run, writes: !reads.contains(&function) };
+            if function == ::styx_sdk::__private::MIGRATE {
+                return ::styx_sdk::__private::migrate_own(context, migration);
+            }
+            ::styx_sdk::__private::set_migration(context, migration);
+        }
+    });
     let arms = functions.iter().map(Function::arm);
     Ok(quote! {
         #block
@@ -73,6 +86,7 @@ pub fn expand(arguments: TokenStream, item: TokenStream) -> Result<TokenStream> 
                 context: &mut ::styx_sdk::Context,
                 arguments: &[u8],
             ) -> ::styx_sdk::Result<::std::vec::Vec<u8>> {
+                #migration
                 match function {
                     #(#arms)*
                     _ => ::core::result::Result::Err(::styx_sdk::__private::unknown_function(#name, function)),
@@ -86,19 +100,31 @@ pub fn expand(arguments: TokenStream, item: TokenStream) -> Result<TokenStream> 
 struct Options {
     name: String,
     key_prefix: Option<String>,
+    /// The type of the operator's values.
+    state: Option<Type>,
+    /// What makes such of earlier ones.
+    migrate: Option<syn::Path>,
 }
 
 impl Options {
     fn parse(arguments: TokenStream, block: &ItemImpl) -> Result<Self> {
         let mut name: Option<LitStr> = None;
         let mut key_prefix: Option<LitStr> = None;
+        let mut state: Option<Type> = None;
+        let mut migrate: Option<syn::Path> = None;
         let parser = syn::meta::parser(|meta| {
             if meta.path.is_ident("name") {
                 name = Some(meta.value()?.parse()?);
             } else if meta.path.is_ident("key_prefix") {
                 key_prefix = Some(meta.value()?.parse()?);
+            } else if meta.path.is_ident("state") {
+                state = Some(meta.value()?.parse()?);
+            } else if meta.path.is_ident("migrate") {
+                migrate = Some(meta.value()?.parse()?);
             } else {
-                return Err(meta.error("#[operator] takes `name = \"…\"` and `key_prefix = \"…\"`"));
+                return Err(meta.error(
+                    "#[operator] takes `name = \"…\"`, `key_prefix = \"…\"`, `state = Type` and `migrate = function`",
+                ));
             }
             Ok(())
         });
@@ -117,8 +143,29 @@ impl Options {
                 "a key prefix is the name of what comes before the first `:` of a key, such as \"warehouse\"",
             ));
         }
-        Ok(Self { name, key_prefix: key_prefix.map(|literal| literal.value()) })
+        if let (None, Some(migrate)) = (&state, &migrate) {
+            return Err(Error::new(migrate.span(), "a migration leads to a type: add `state = Type`"));
+        }
+        Ok(Self { name, key_prefix: key_prefix.map(|literal| literal.value()), state, migrate })
     }
+}
+
+/// What the contract has among an operator's functions of its values, though nobody calls it by that.
+fn describe_state(state: Option<&Type>, migrates: bool) -> impl Iterator<Item = TokenStream> + use<> {
+    let entry = |name: &str, read_only: bool, returns: TokenStream| {
+        quote!(::styx_sdk::FunctionDescription {
+            name: #name,
+            parameters: ::std::vec![],
+            returns: #returns,
+            read_only: #read_only,
+            doc: "",
+        })
+    };
+    let schema = state.map(|state| quote_spanned!(state.span()=> ::styx_sdk::Schemas::of::<#state>()));
+    let state = schema.map(|schema| entry("styx.state", true, schema));
+    let boolean = quote!(::std::string::String::from("{\"type\":\"boolean\"}"));
+    let migration = migrates.then(|| entry("styx.migrate", false, boolean));
+    state.into_iter().chain(migration)
 }
 
 fn type_name(operator: &Type) -> Result<String> {

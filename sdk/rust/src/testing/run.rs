@@ -99,7 +99,11 @@ impl Run {
             };
             return Err(Abort::with_code("UNKNOWN_OPERATOR", message));
         };
-        let described = (found.describe)().functions.into_iter().find(|known| known.name == function);
+        // What the host does to entities no function does.
+        let callable = function != crate::migration::MIGRATE || self.frames.is_empty();
+        let functions = (found.describe)().functions.into_iter();
+        let described =
+            functions.filter(|known| known.name != "styx.state" && callable).find(|known| known.name == function);
         let Some(described) = described else {
             return Err(crate::export::unknown_function(operator, function));
         };

@@ -80,11 +80,12 @@ fn clients() -> Vec<Happens> {
     events
 }
 
-fn admin() -> [AdminQuery; 6] {
+fn admin() -> [AdminQuery; 7] {
     let scan =
         |prefix: &str| AdminQuery::Scan { operator: 0, prefix: prefix.into(), after: None, limit: 3, bytes: 100 };
     let get = AdminQuery::Get { operator: 0, key: "a".into() };
-    [AdminQuery::Cluster, AdminQuery::Workers, AdminQuery::Partitions, get, scan(""), scan("a/")]
+    let sample = AdminQuery::Sample { operator: 0, limit: 3, bytes: 100 };
+    [AdminQuery::Cluster, AdminQuery::Workers, AdminQuery::Partitions, get, scan(""), scan("a/"), sample]
 }
 
 fn responses() -> Vec<Response> {
@@ -100,6 +101,7 @@ fn responses() -> Vec<Response> {
         Response::Partitions(vec![]),
         Response::Value { value: Some(Bytes(b"1"[..].into())), partition: 1, epoch: Epoch(4) },
         Response::Entries { entries: vec![Entry("k".into(), b"1"[..].into())], more: true, epoch: Epoch(4) },
+        Response::Sample { entries: vec![Entry("k".into(), b"1"[..].into())], entities: 2 },
     ]
 }
 

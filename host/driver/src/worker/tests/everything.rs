@@ -103,13 +103,14 @@ fn questions() -> Vec<Question> {
     questions
 }
 
-fn admin() -> [AdminQuery; 5] {
+fn admin() -> [AdminQuery; 6] {
     [
         AdminQuery::Cluster,
         AdminQuery::Workers,
         AdminQuery::Partitions,
         AdminQuery::Get { operator: 0, key: "a".into() },
         AdminQuery::Scan { operator: 0, prefix: String::new(), after: None, limit: 3, bytes: 100 },
+        AdminQuery::Sample { operator: 0, limit: 3, bytes: 100 },
     ]
 }
 

@@ -196,12 +196,13 @@ impl Attempt {
         }
     }
 
-    /// Runs a function of the system's, which needs no guest.
+    /// Runs a function of the system's.
     #[cold]
     fn run_system(&mut self, function: SystemFunction) -> Next {
         match function {
             SystemFunction::Put => self.put_own_shared(self.frame().args.clone()),
             SystemFunction::Delete => self.delete_own(),
+            SystemFunction::Migrate => return Next::Invoke,
         }
         self.invoked(Ok(Value::default()))
     }

@@ -4,7 +4,7 @@ use super::*;
 use crate::cluster::placement::Placement;
 use crate::ids::OperatorId;
 use crate::sequence::catalog::{
-    Component, Consistency, Control, Deployment, Digest, Function, Isolation, Limits, OperatorSpec,
+    Component, Consistency, Control, Deployment, Digest, Function, Isolation, Limits, OperatorSpec, StateSpec,
 };
 use crate::sequence::interface::{Export, Import, ImportedFunction, Interface};
 use crate::sequence::quarantine::{Quarantined, Subject};
@@ -35,6 +35,7 @@ fn catalog() -> Arc<Catalog> {
             key_prefix: None,
             isolation: Isolation::Warm,
             doc: String::new(),
+            state: StateSpec { schema: None, migrates: true },
             functions: vec![function("write", false), function("read", true)],
         }],
         limits: Limits { fuel: 60, transaction_fuel: 100, payload: 10, rw_set: 3, calls: 3, ..Limits::default() },
@@ -368,7 +369,8 @@ fn requests_may_call_what_the_system_does_itself_and_functions_may_not() {
         let execution = ended("styx.put", args, query);
         assert_eq!((execution.outcome.as_ref().unwrap_err().code, written(&execution)), (code, vec![]));
     }
-    for function in ["styx.put", "styx.delete"] {
+    assert!(matches!(attempt("styx.migrate").start(), Next::Invoke), "the guest does it");
+    for function in ["styx.put", "styx.delete", "styx.migrate"] {
         let mut attempt = running("write");
         let Next::Done(Err(abort)) = attempt.call("o", "other", function, b"7") else { panic!("it was called") };
         assert_eq!(abort.code, Code::GuestException, "{abort:?}");

@@ -23,8 +23,9 @@ fn blocks() {
         (
             "nam = \"x\"",
             format!("impl Stock {{ {function} }}"),
-            "#[operator] takes `name = \"…\"` and `key_prefix = \"…\"`",
+            "#[operator] takes `name = \"…\"`, `key_prefix = \"…\"`, `state = Type` and `migrate = function`",
         ),
+        ("migrate = f", format!("impl Stock {{ {function} }}"), "a migration leads to a type: add `state = Type`"),
         (
             "name = \"1st\"",
             format!("impl Stock {{ {function} }}"),

@@ -57,6 +57,7 @@ mod tests {
                 key_prefix: None,
                 isolation: Default::default(),
                 doc: String::new(),
+                state: Default::default(),
                 functions: Vec::new(),
             };
             let deployment = Deployment {

@@ -35,6 +35,7 @@ fn deployment() -> Deployment {
             key_prefix: None,
             isolation: Isolation::Warm,
             doc: String::new(),
+            state: Default::default(),
             functions: vec![function],
         }],
         limits: Limits::default(),
