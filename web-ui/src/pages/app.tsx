@@ -57,6 +57,7 @@ export function App({ name, operator, fn }: { name: string; operator?: string; f
               <Try app={app.data} operator={operator} fn={fn} />
             </div>
           </div>
+          <OtherApps app={app.data} />
           <Versions app={app.data} />
           <div className="columns">
             <Card title="Deploy a new version">
@@ -68,6 +69,60 @@ export function App({ name, operator, fn }: { name: string; operator?: string; f
       )}
       {removing && <Removal app={name} onClose={() => setRemoving(false)} />}
     </Page>
+  );
+}
+
+/** What calls go on from here to other apps, and from them to here; nothing, if there are none. */
+function OtherApps({ app }: { app: Schemas['AppView'] }) {
+  const { exports, imports, imported_by: importers } = app;
+  if (exports.length + imports.length + importers.length === 0) return null;
+  const functions = (names: string[] | null | undefined) =>
+    names == null ? 'all functions' : names.map(line).join(', ');
+  return (
+    <Card title="Other apps" note="calls between apps are part of one transaction">
+      <Table label="Calls between apps" columns={['', 'Operator', 'Functions', 'Apps']}>
+        {imports.map(each => (
+          <tr key={`calls ${each.operator}`}>
+            <td>calls</td>
+            <td>
+              <code>{line(each.operator)}</code>
+            </td>
+            <td>{functions(each.functions)}</td>
+            <td>
+              <AppLink name={each.operator.split('/')[0]!} />
+            </td>
+          </tr>
+        ))}
+        {exports.map(each => (
+          <tr key={`offers ${each.operator}`}>
+            <td>offers</td>
+            <td>
+              <code>{line(each.operator)}</code>
+            </td>
+            <td>{functions(each.functions)}</td>
+            <td>{each.to == null ? 'any' : each.to.map(name => <AppLink key={name} name={name} />)}</td>
+          </tr>
+        ))}
+      </Table>
+      {importers.length > 0 && (
+        <p className="quiet">
+          Called by{' '}
+          {importers.map(name => (
+            <AppLink key={name} name={name} />
+          ))}
+        </p>
+      )}
+    </Card>
+  );
+}
+
+function AppLink({ name }: { name: string }) {
+  return (
+    <>
+      <Link href={at('apps', name)}>
+        <bdi>{line(name)}</bdi>
+      </Link>{' '}
+    </>
   );
 }
 
