@@ -69,7 +69,7 @@ pub(crate) fn run(
     let migrates = migrate_state && waiting(&body["state"]).next().is_some();
     if output.is_json() {
         if migrates {
-            body["migrated"] = migrate(client, &app, None, output)?;
+            body["migrated"] = migrated(client, &app, output)?;
         }
         output.value(&body);
         return Ok(());
@@ -90,7 +90,7 @@ pub(crate) fn run(
             let ingress = told(client).unwrap_or_else(|| client.ingress_url().to_owned());
             output.done(&format!("{app} is live as {id} after {took:.1} s: {ingress}/v1/call/{app}/…"));
             if migrates {
-                migrate(client, &app, None, output)?;
+                migrated(client, &app, output)?;
             } else {
                 tell_waiting(&app, &body["state"], output);
             }
@@ -101,6 +101,12 @@ pub(crate) fn run(
         }
     }
     Ok(())
+}
+
+/// Migrates all entities of an app that was just deployed.
+fn migrated(client: &Client, app: &str, output: &Output) -> Result<Value, CliError> {
+    migrate(client, app, None, output)
+        .map_err(|error| CliError { message: format!("{app} is live, and {}", error.message), ..error })
 }
 
 /// What the server has seen of entities that there are.

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, NamedTuple, TypedDict
 
 import pytest
@@ -83,6 +84,13 @@ def test_an_operator_tells_of_what_type_its_values_are():
     assert list(described(Host(untyped))) == ["lambda_like"]
 
 
+def test_what_can_be_read_is_of_the_type():
+    typed = Operator("price", state=Decimal)
+    typed.register(lambda_like)
+    schema = json.loads(described(Host(typed))["styx.state"]["returns"])
+    assert schema == {"type": ["string", "integer"], "format": "decimal"}
+
+
 def lambda_like(ctx: Context) -> None:
     pass
 
@@ -119,6 +127,7 @@ class Options(TypedDict):
         (Point, Point(1, 2), [1, 2], {"x": 1}),
         (Options, {"name": "a"}, {"name": "a"}, {}),
         (int | None, None, None, "x"),
+        (Decimal, Decimal("1.50"), "1.50", "much"),
     ],
 )
 def test_any_hint_is_a_type(hint, value, stored, other):

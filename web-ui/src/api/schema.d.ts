@@ -716,6 +716,8 @@ export interface components {
             active: boolean;
             app: string;
             deployment: string;
+            /** @description Of operators that say of what type their entities are, and have some: whether they are. */
+            state?: components["schemas"]["StateSurvey"][];
         };
         AppList: {
             apps: components["schemas"]["AppSummary"][];
@@ -887,6 +889,8 @@ export interface components {
             /** @description True if it was only checked; absent otherwise. */
             dry_run?: boolean | null;
             operators: components["schemas"]["OperatorSummary"][];
+            /** @description Of operators that say of what type their entities are, and have some: whether they are. */
+            state?: components["schemas"]["StateSurvey"][];
         };
         DeploymentList: {
             /** @description Newest first. */
@@ -1302,7 +1306,11 @@ export interface components {
             isolation: components["schemas"]["Isolation"];
             /** @description What the part of a key before the first colon names; all keys with the same live together. */
             key_prefix?: string | null;
+            /** @description Whether it makes such values of others, by `styx.migrate`. */
+            migrates: boolean;
             name: string;
+            /** @description JSON Schema of its entities' values; absent if it says nothing of them. */
+            state?: unknown;
         };
         OutcomeView: {
             buckets: components["schemas"]["BucketView"][];
@@ -1620,6 +1628,28 @@ export interface components {
             /** Format: int64 */
             sequence: number;
         };
+        /** @description What was found of an operator's entities. */
+        StateSurvey: {
+            /**
+             * Format: int64
+             * @description How many of them were looked at.
+             */
+            checked: number;
+            /**
+             * Format: int64
+             * @description How many there are.
+             */
+            entities: number;
+            examples: components["schemas"]["UnfitEntity"][];
+            /** @description Whether the version brings a migration for them. */
+            migrates: boolean;
+            operator: string;
+            /**
+             * Format: int64
+             * @description How many of those are not of the type that the version says.
+             */
+            unfit: number;
+        };
         /** @description Data of the event `status`. */
         Status: {
             apps: number;
@@ -1788,6 +1818,11 @@ export interface components {
             partitions: number;
             /** Format: int32 */
             to: number;
+        };
+        /** @description An entity that is not of the type that a version says. */
+        UnfitEntity: {
+            key: string;
+            reason: string;
         };
         /** @description Data of an event, by its name. */
         WatchEvent: components["schemas"]["EpochEvent"] | components["schemas"]["Status"] | components["schemas"]["MigrationView"] | components["schemas"]["DecisionView"];
@@ -1967,7 +2002,7 @@ export interface operations {
     remove: {
         parameters: {
             query?: {
-                /** @description Change it though calls between apps break. */
+                /** @description Change it though calls between apps break, or entities are not of the type that the version says. */
                 force?: boolean;
             };
             header?: never;
@@ -2016,7 +2051,7 @@ export interface operations {
             query?: {
                 /** @description Check only; change nothing. */
                 dry_run?: boolean;
-                /** @description Deploy it though calls between apps break. */
+                /** @description Deploy it though calls between apps break, or entities are not of the type that it says. */
                 force?: boolean;
             };
             header?: never;
@@ -2078,7 +2113,7 @@ export interface operations {
     activate: {
         parameters: {
             query?: {
-                /** @description Change it though calls between apps break. */
+                /** @description Change it though calls between apps break, or entities are not of the type that the version says. */
                 force?: boolean;
             };
             header?: never;

@@ -51,19 +51,18 @@ pub(crate) fn migrate(client: &Client, app: &str, only: Option<&str>, output: &O
         ));
     }
     let mut told = Vec::new();
-    let mut first = None;
+    let (mut all_failed, mut first) = (0, None);
     for operator in migrating {
         let Done { entities, migrated, failed, first: why } = of_operator(client, app, operator, output)?;
         told.push(json!({ "operator": operator, "entities": entities, "migrated": migrated, "failed": failed }));
         output.done(&format!("{app}/{operator}: {migrated} of {entities} entities migrated"));
-        if let Some(why) = why {
-            first = first.or(Some((failed, why)));
-        }
+        all_failed += failed;
+        first = first.or(why);
     }
     match first {
         None => Ok(json!({ "app": app, "operators": told })),
-        Some((failed, why)) => Err(CliError {
-            message: format!("{failed} entities could not be migrated, and are as they were: {}", why.message),
+        Some(why) => Err(CliError {
+            message: format!("{all_failed} entities could not be migrated, which are as they were: {}", why.message),
             ..why
         }),
     }

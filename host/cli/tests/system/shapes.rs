@@ -214,7 +214,7 @@ async fn ended(server: &impl Endpoints, [euros, cents, migrating]: &[PathBuf; 3]
     let (status, told) = deploy(server, migrating, &["--migrate-state"]);
     let error = &told["error"];
     assert_eq!((status, &error["code"]), (1, &json!("ABORTED")), "{told}");
-    let says = "1 entities could not be migrated, and are as they were: shelf/bad: -1 is less than nothing";
+    let says = "shop is live, and 1 entities could not be migrated, which are as they were: shelf/bad: -1 is less than nothing";
     assert_eq!(error["message"], json!(says));
     assert_eq!(stored(server, "shelf/late").await, json!({ "cents": 900 }));
     assert_eq!(verb(server, &["state", "delete", "shop/shelf/bad"]).0, 0);

@@ -837,6 +837,27 @@ mod tests {
     }
 
     #[test]
+    fn who_says_that_it_migrates_has_a_function_for_it_that_requests_may_call() {
+        let mut catalog = Catalog::default();
+        let mut first = deployment(1, &[("a", false), ("b", false)]);
+        first.operators[0].state = StateSpec { schema: Some("{}".into()), migrates: true };
+        catalog.apply(&Control::Deploy(first));
+        let has = |catalog: &Catalog, operator: &str| {
+            let operator = catalog.find("app", operator).unwrap();
+            (operator.requested_index("styx.migrate").is_some(), operator.function_index("styx.migrate"))
+        };
+        assert_eq!((has(&catalog, "a"), has(&catalog, "b")), ((true, None), (false, None)));
+        let id = catalog.operator_id("app", "b").unwrap();
+        catalog.apply(&Control::Deploy(deployment(2, &[("a", false)])));
+        assert_eq!(has(&catalog, "a"), (false, None));
+        // Its entities are there, though nobody has it.
+        assert!(catalog.find("app", "b").is_err());
+        assert_eq!(catalog.operator_id("app", "b"), Some(id));
+        assert_eq!(Catalog::restored(&catalog.image()).operator_id("app", "b"), Some(id));
+        assert_eq!((catalog.operator_id("app", "none"), catalog.operator_id("none", "b")), (None, None));
+    }
+
+    #[test]
     fn there_is_a_bound_on_apps() {
         let app = |number: usize| format!("app{number}");
         let of = |number| Control::Deploy(Deployment { app: app(number), ..deployment(1, &[("a", false)]) });

@@ -1,6 +1,7 @@
 """Shapes as JSON Schema (2020-12), for validation at the gateway and the OpenAPI page."""
 
 from dataclasses import MISSING
+from decimal import Decimal
 from typing import Any
 
 from styx.codec import to_json
@@ -66,7 +67,9 @@ class _Writer:
             case Scalar(type):
                 return {"type": _TYPE_NAMES[type]}
             case Written(type):
-                return {"type": "string", **WRITINGS[type].schema}
+                # Of what is stored, whole numbers are decimals, too.
+                kinds = "string" if self._strict or type is not Decimal else ["string", "integer"]
+                return {"type": kinds, **WRITINGS[type].schema}
             case Array(item, make):
                 unique = {"uniqueItems": True} if self._strict and make in (set, frozenset) else {}
                 return {"type": "array", "items": self.write(item), **unique}
