@@ -276,7 +276,8 @@ impl Oracle {
     fn root(&mut self, query: bool, request: &Request) -> Result<u64, Abort> {
         let operator = self.deployed.by_id(request.operator.0)?;
         let system = SystemFunction::named(&request.function);
-        let read_only = query || system.is_none() && operator.read_only(&request.function)?;
+        let declared = if system.is_none() { operator.read_only(&request.function)? } else { false };
+        let read_only = declared || query;
         (self.calls_max, self.depth_max, self.touches_max) = (operator.calls, operator.depth, operator.touches);
         let (key, args) = (keys::intern(&request.key), request.args.to_vec());
         if let Some(function) = system {
