@@ -221,8 +221,8 @@ impl Handle {
     pub fn submit(&self, request: Arc<Request>, waiter: Waiter, receipt: bool) {
         let (id, retained) = (request.id, request.retained);
         // What there is too much of may always be removed.
-        let removes = SystemFunction::named(&request.function) == Some(SystemFunction::Delete);
-        let state = || if removes { None } else { self.admission.refuses_state(request.operator, &self.catalog) };
+        let removes = || SystemFunction::named(&request.function) == Some(SystemFunction::Delete);
+        let state = || self.admission.refuses_state(request.operator, &self.catalog).filter(|_| !removes());
         match self.admission.refuses_writes().or_else(state).map(Answer::Failed) {
             None => {
                 self.request(id, retained, waiter, |waiter| ClientRequest::Submit { request, waiter, receipt });
