@@ -80,6 +80,41 @@ fn a_guest_outside_of_the_repository() {
     );
 }
 
+/// As those that `styx new` makes, whose crates are all called the same.
+#[test]
+fn guests_of_the_same_name_are_not_mistaken_for_each_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let [one, other] = ["one", "other"].map(|name| directory.path().join(name));
+    for (source, function) in [(&one, "add"), (&other, "subtract")] {
+        write(
+            source,
+            &[
+                (
+                    "Cargo.toml",
+                    "[package]\nname = \"same-name\"\nedition = \"2024\"\n[dependencies]\nstyx-sdk = \"0.1\"\nserde = \"1\"\n",
+                ),
+                (
+                    "src/lib.rs",
+                    &format!(
+                        "use styx_sdk::prelude::*;\nstruct Same;\n#[operator]\nimpl Same {{\n    pub fn {function}(ctx: &mut Context) -> Result<u64> {{\n        Ok(ctx.state.get()?.unwrap_or(0))\n    }}\n}}\nstyx_sdk::export!(Same);\n"
+                    ),
+                ),
+            ],
+        );
+    }
+    let output = directory.path().join("out.zip");
+    let built = |source: &Path| {
+        let report = build(source, &output, &Silent).unwrap_or_else(|error| panic!("{error}\n{}", error.output));
+        assert!(!report.components[0].cached);
+        report.components[0].digest.clone()
+    };
+    let first = built(&one);
+    assert_ne!(built(&other), first);
+    // Another build, for which cargo has nothing to do.
+    write(&one, &[("notes.txt", "something new")]);
+    assert_eq!(built(&one), first);
+}
+
 #[test]
 fn a_guest_in_python_with_a_package() {
     let directory = tempfile::tempdir().unwrap();

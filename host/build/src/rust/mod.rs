@@ -8,6 +8,7 @@ mod manifests;
 mod toolchain;
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -106,8 +107,10 @@ impl<'a> RustGuest<'a> {
         if !self.manifests.has_profile {
             cargo.args(PROFILE.iter().flat_map(|setting| ["--config", setting]));
         }
-        // Another build with a crate of the same name would write to the same file.
+        // A crate of the same name writes to the same file, and cargo takes what is there for this one's if it has built
+        // this one before: nobody else builds meanwhile, and what others have made is gone.
         let _lock = cache.lock("rust")?;
+        forget_modules(&self.toolchain.target_directory(cache)?.join(TARGET).join("release"))?;
         progress.step(&format!("cargo builds {}", self.manifests.package));
         let finished = command::run(&mut cargo, None, |line| progress.detail(line))?;
         if !finished.succeeded {
@@ -151,6 +154,24 @@ struct Message {
 #[derive(Deserialize)]
 struct Target {
     crate_types: Vec<String>,
+}
+
+/// Deletes the modules that builds have left here; what they were linked from stays.
+fn forget_modules(release: &Path) -> Result<(), BuildError> {
+    for directory in [release, &release.join("deps")] {
+        let entries = match fs::read_dir(directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(error) => return Err(BuildError::io("read", directory)(error)),
+        };
+        for entry in entries {
+            let path = entry.map_err(BuildError::io("read", directory))?.path();
+            if path.extension().is_some_and(|extension| extension == "wasm") {
+                fs::remove_file(&path).map_err(BuildError::io("remove", &path))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The module that cargo reports to have made of the crate with this manifest.

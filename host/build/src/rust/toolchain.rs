@@ -95,12 +95,16 @@ impl Toolchain {
         Self { version: format!("{}\nstd: {how}", compiler.version), compiler, standard_library }
     }
 
-    /// A cargo for guests, with its target directory in the cache.
-    pub fn cargo(&self, directory: &Path, cache: &Cache) -> Result<Command, BuildError> {
+    /// Where it puts what it makes of all guests, so that they share what they depend on.
+    pub fn target_directory(&self, cache: &Cache) -> Result<PathBuf, BuildError> {
         let name = &Inputs::default().add("version", &self.version).digest()[..16];
-        let target = cache.directory(Path::new("rust").join(format!("target-{name}")))?;
+        cache.directory(Path::new("rust").join(format!("target-{name}")))
+    }
+
+    /// A cargo for guests.
+    pub fn cargo(&self, directory: &Path, cache: &Cache) -> Result<Command, BuildError> {
         let mut cargo = self.compiler.tool("cargo", directory);
-        cargo.env("CARGO_TARGET_DIR", target).env("CARGO_TERM_COLOR", "never");
+        cargo.env("CARGO_TARGET_DIR", self.target_directory(cache)?).env("CARGO_TERM_COLOR", "never");
         // Settings for the user's own machine, which would reach the guest too.
         for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET", "CARGO_BUILD_RUSTFLAGS"] {
             cargo.env_remove(name);

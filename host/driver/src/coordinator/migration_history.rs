@@ -293,6 +293,8 @@ mod tests {
         let flipping = history.news(true, Instant(2)).unwrap();
         assert_eq!((flipping.reports[0].state.clone(), flipping.reports[0].rate), (MigrationState::Flipping, None));
         history.end(MigrationState::Done, Instant(5), WALL);
+        let partitions = history.news(true, Instant(5)).unwrap().reports[0].partitions;
+        assert_eq!((partitions.done, partitions.of), (4, 4), "whatever owners have said");
         history.copied(NodeId(2), Generation(3), progress(2, 10));
         let told = history.news(true, Instant(6)).unwrap();
         let report = &told.reports[0];

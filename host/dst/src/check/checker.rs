@@ -502,14 +502,14 @@ impl Checker {
     /// Ended requests with a key, in the order in which their replies are kept: by TID, the
     /// lock-free phase first.
     fn remember_ends(&mut self, at: usize) {
-        let mut order: Vec<(bool, Tid)> =
-            self.ended[at].order.iter().map(|rank| (matches!(rank, Rank::FellBack(_)), rank.tid())).collect();
+        let mut order: Vec<Tid> = self.ended[at].order.iter().map(|rank| rank.tid()).collect();
         order.sort_unstable();
-        for (_, tid) in order {
+        for tid in order {
             let Sequenced { request, end: Some(end), .. } = &self.sequenced[&tid] else { continue };
             if request.retained {
                 let bytes = end.outcome.as_ref().map_or_else(|abort| abort.message.len(), |value| value.len());
-                self.remembered.end(request.id, tid, self.records[at].time, bytes);
+                let EpochRecord { epoch, time, .. } = *self.records[at];
+                self.remembered.end(request.id, epoch, tid, time, bytes);
             }
         }
     }

@@ -130,10 +130,11 @@ impl Checker {
         ensure(ids.iter().eq(expected.keys()), "snapshot", || {
             format!("the snapshot of epoch {epoch} remembers {ids:?}, not {:?}", expected.keys().collect::<Vec<_>>())
         })?;
-        for (kept, (time, tid, _)) in replies.into_values().zip(expected.into_values()) {
+        for (kept, ended) in replies.into_values().zip(expected.into_values()) {
+            let tid = ended.tid;
             let known = &self.sequenced[&tid];
             let end = known.end.as_ref().map(|end| (end.epoch, end.outcome.clone().map(Payload)));
-            let right = (kept.tid, kept.ended, kept.body) == (tid, time, known.request.body_hash())
+            let right = (kept.tid, kept.ended, kept.body) == (tid, ended.time, known.request.body_hash())
                 && end.as_ref() == Some(&(kept.epoch, kept.outcome.clone()));
             ensure(right, "snapshot", || format!("the snapshot of epoch {epoch} remembers {kept:?}, which is {end:?}"))
                 .map_err(|failure| failure.about(&[tid]))?;

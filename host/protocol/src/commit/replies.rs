@@ -66,9 +66,29 @@ impl Entry {
         }
     }
 
+    /// When it ended, if it has.
+    fn end(&self) -> Option<End> {
+        if let Known::Done(reply) = &self.known { Some(End::of(reply)) } else { None }
+    }
+
     /// What it takes of the bounds.
     fn size(&self) -> Option<u64> {
         if let Known::Done(reply) = &self.known { Some(size(reply.outcome.as_ref())) } else { None }
+    }
+}
+
+/// Where a request ended. Older ones are forgotten first; of one epoch, those with smaller TIDs: a snapshot knows no other
+/// order, and whoever begins with it forgets what everybody else forgets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct End {
+    epoch: Epoch,
+    tid: Tid,
+    id: RequestId,
+}
+
+impl End {
+    fn of(&Reply { id, tid, epoch, .. }: &Reply) -> Self {
+        End { epoch, tid, id }
     }
 }
 
@@ -123,9 +143,11 @@ pub struct ReplyTable {
     retention: Retention,
     partitions: Vec<PartitionReplies>,
     /// Ended requests, oldest first. What left with its partition is still named.
-    ended: VecDeque<(Timestamp, RequestId)>,
+    ended: VecDeque<End>,
+    /// So many of these, the last ones, have yet to be brought into their order.
+    unordered: usize,
     /// The same, of what came with a partition.
-    adopted: Vec<BTreeSet<(Timestamp, RequestId)>>,
+    adopted: Vec<BTreeSet<End>>,
     /// Replies that are remembered, and their bytes.
     totals: Totals,
     /// So many were forgotten for their number or their bytes.
@@ -164,7 +186,7 @@ pub struct PartitionReplies {
 #[derive(Debug, Default)]
 pub struct FollowedReplies {
     replies: PartitionReplies,
-    ended: BTreeSet<(Timestamp, RequestId)>,
+    ended: BTreeSet<End>,
 }
 
 /// Replies of a snapshot, each in its place. To put them there takes as long as there are many, and a worker that begins with
@@ -175,11 +197,12 @@ pub struct RestoredReplies(ReplyTable);
 impl RestoredReplies {
     /// Replies in any order, of requests in so many partitions.
     pub fn new(mut kept: Vec<Kept>, partitions: u32) -> Self {
-        kept.sort_unstable_by_key(|kept| (kept.ended, kept.tid));
+        kept.sort_unstable_by_key(|kept| (kept.epoch, kept.tid));
         let mut table = ReplyTable::new(Retention::default(), partitions);
         for kept in kept {
-            table.ended.push_back((kept.ended, kept.id));
-            table.set(kept.id, Some(kept.into_entry()));
+            let (id, entry) = (kept.id, kept.into_entry());
+            table.ended.extend(entry.end());
+            table.set(id, Some(entry));
         }
         RestoredReplies(table)
     }
@@ -200,6 +223,7 @@ impl ReplyTable {
             retention,
             partitions: (0..partitions).map(|_| PartitionReplies::default()).collect(),
             ended: VecDeque::new(),
+            unordered: 0,
             adopted: Vec::new(),
             totals: Totals::default(),
             forgotten_early: 0,
@@ -271,7 +295,8 @@ impl ReplyTable {
         if !planted(Bug::RepliesNotInSnapshot) {
             self.changed(reply.id, || ReplyChange::Kept(Kept::new(reply, body, now)));
         }
-        self.ended.push_back((now, reply.id));
+        self.ended.push_back(End::of(reply));
+        self.unordered += 1;
     }
 
     fn changed(&mut self, id: RequestId, change: impl Fn() -> ReplyChange) {
@@ -285,12 +310,15 @@ impl ReplyTable {
 
     /// Forgets what the bounds allow to forget at the logged time `now`.
     pub fn trim(&mut self, now: Timestamp) {
-        while let Some((then, id, adopted)) = self.oldest() {
-            let old = now.0.saturating_sub(then.0) > self.retention.age_us;
+        self.order();
+        while let Some((end, adopted)) = self.oldest() {
+            let id = end.id;
+            // Otherwise it has left, or is under way again.
+            let ended = self.entry(id).filter(|entry| entry.end() == Some(end)).map(|entry| entry.ended);
+            let is_here = ended.is_some();
+            let old = ended.is_some_and(|then| now.0.saturating_sub(then.0) > self.retention.age_us);
             let Totals { count, bytes } = self.totals;
             let fits = count <= self.retention.count && bytes <= self.retention.bytes;
-            // Otherwise it has left, or is under way again.
-            let is_here = self.entry(id).is_some_and(|entry| entry.ended == then && entry.size().is_some());
             if is_here && !old && fits {
                 break;
             }
@@ -307,12 +335,22 @@ impl ReplyTable {
         self.adopted.retain(|adopted| !adopted.is_empty());
     }
 
+    /// Brings what has ended lately into the order of its ends: what fell back comes behind the rest of its epoch.
+    fn order(&mut self) {
+        let from = self.ended.len().saturating_sub(std::mem::take(&mut self.unordered));
+        if !self.ended.range(from..).is_sorted() {
+            let mut last = self.ended.split_off(from);
+            last.make_contiguous().sort();
+            self.ended.append(&mut last);
+        }
+    }
+
     /// What ended first, and among which of those that were adopted it is, if it was.
-    fn oldest(&self) -> Option<(Timestamp, RequestId, Option<usize>)> {
-        let own = self.ended.front().map(|(then, id)| (*then, *id, None));
+    fn oldest(&self) -> Option<(End, Option<usize>)> {
+        let own = self.ended.front().map(|end| (*end, None));
         let adopted = self.adopted.iter().enumerate();
-        let adopted = adopted.filter_map(|(at, ended)| ended.first().map(|(then, id)| (*then, *id, Some(at))));
-        own.into_iter().chain(adopted).min_by_key(|(then, ..)| *then)
+        let adopted = adopted.filter_map(|(at, ended)| ended.first().map(|end| (*end, Some(at))));
+        own.into_iter().chain(adopted).min_by_key(|(end, _)| *end)
     }
 
     /// Forgets replies before their time.
@@ -355,7 +393,7 @@ impl ReplyTable {
     pub fn restore(&mut self, RestoredReplies(restored): RestoredReplies) {
         assert_eq!(self.partitions.len(), restored.partitions.len(), "there are as many partitions as there were");
         let ReplyTable { partitions, ended, totals, .. } = restored;
-        (self.partitions, self.ended, self.totals) = (partitions, ended, totals);
+        (self.partitions, self.ended, self.unordered, self.totals) = (partitions, ended, 0, totals);
     }
 
     // Migration.
@@ -416,12 +454,14 @@ impl FollowedReplies {
     pub fn apply(&mut self, change: ReplyChange) {
         let PartitionReplies { entries, totals } = &mut self.replies;
         if let Some(before) = entries.remove(&change.id()) {
-            self.ended.remove(&(before.ended, change.id()));
+            if let Some(end) = before.end() {
+                self.ended.remove(&end);
+            }
             totals.remove(before.size().unwrap_or(0));
         }
         if let ReplyChange::Kept(kept) = change {
-            self.ended.insert((kept.ended, kept.id));
             let (id, entry) = (kept.id, kept.into_entry());
+            self.ended.extend(entry.end());
             totals.add(entry.size().unwrap_or(0));
             entries.insert(id, entry);
         }
@@ -500,5 +540,44 @@ mod tests {
         table.begin(RequestId(0), 0);
         table.trim(Timestamp(u64::MAX));
         assert_eq!(table.len(), 2, "those that have not ended");
+    }
+    #[test]
+    fn whoever_begins_with_a_snapshot_forgets_what_everybody_forgets() {
+        let retention = Retention { count: 2, ..Retention::default() };
+        let mut table = ReplyTable::new(retention, 3);
+        // Number 0 fell back.
+        for number in [1, 2, 3, 0] {
+            let id = RequestId(number);
+            table.begin(id, 0);
+            let tid = Tid(number as u64);
+            table.end(&Reply { id, tid, epoch: Epoch(1), outcome: Ok(b"1"[..].into()) }, Timestamp(5));
+        }
+        let all = || (0..4).map(RequestId);
+        let kept = all().filter_map(|id| table.entry(id)?.kept()).collect();
+        let mut restored = ReplyTable::new(retention, 3);
+        restored.restore(RestoredReplies::new(kept, 3));
+        for table in [&mut table, &mut restored] {
+            table.trim(Timestamp(6));
+            assert_eq!(all().filter(|id| table.get(*id).is_some()).map(|id| id.0).collect::<Vec<_>>(), [2, 3]);
+        }
+    }
+
+    #[test]
+    fn what_nobody_follows_any_more_is_told_to_nobody() {
+        let mut table = ReplyTable::new(Retention::default(), 1);
+        let end = |table: &mut ReplyTable, number| {
+            let id = RequestId(number);
+            table.begin(id, 0);
+            table.end(&Reply { id, tid: Tid(1), epoch: Epoch(1), outcome: Ok(b"1"[..].into()) }, Timestamp(0));
+        };
+        end(&mut table, 1);
+        table.follow(PartitionId(0));
+        end(&mut table, 2);
+        let told = table.take_told();
+        assert!(!told.is_empty() && told.iter().all(|change| change.id() == RequestId(2)), "{told:?}");
+        end(&mut table, 3);
+        table.unfollow();
+        end(&mut table, 4);
+        assert_eq!(table.take_told(), []);
     }
 }

@@ -527,14 +527,17 @@ impl Catalog {
     pub fn system(&self, name: &str) -> Option<SystemOperator> {
         system::ALL.into_iter().find(|operator| operator.name == name)
     }
+    /// The live operator of an app by name, if there is one.
+    pub fn find_in(&self, app: &str, operator: &str) -> Option<&Arc<Operator>> {
+        let &(id, _) = self.apps.get(app)?.operators.get(operator)?;
+        self.operator(id)
+    }
     /// The live operator of an app by name.
     pub fn find(&self, app: &str, operator: &str) -> Result<&Arc<Operator>, Abort> {
-        let found = self.apps.get(app).ok_or_else(|| Abort::new(Code::UnknownApp, format!("no app \"{app}\"")))?;
-        found
-            .operators
-            .get(operator)
-            .and_then(|&(id, _)| self.operator(id))
-            .ok_or_else(|| Abort::new(Code::UnknownOperator, format!("app \"{app}\" has no operator \"{operator}\"")))
+        self.find_in(app, operator).ok_or_else(|| match self.apps.contains_key(app) {
+            true => Abort::new(Code::UnknownOperator, format!("app \"{app}\" has no operator \"{operator}\"")),
+            false => Abort::new(Code::UnknownApp, format!("no app \"{app}\"")),
+        })
     }
 
     /// Whether a change can be applied, and if not, why.

@@ -146,6 +146,12 @@ impl Catalog {
         name: &str,
         function: &str,
     ) -> Result<(&std::sync::Arc<Operator>, u16), Abort> {
+        // Most calls stay in their app, and no name of an operator has the separator in it.
+        if let Some(own) = self.find_in(&caller.app, name)
+            && let Some(index) = own.function_index(function)
+        {
+            return Ok((own, index));
+        }
         let (app, operator) = match name.split_once(SEPARATOR) {
             Some((app, operator)) => (Some(app).filter(|app| **app != *caller.app), operator),
             None => (None, name),

@@ -54,7 +54,8 @@ impl SystemFunction {
 
     /// The function of this name.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|function| function.name() == name)
+        name.starts_with(RESERVED_PREFIXES[0])
+            .then(|| Self::ALL.into_iter().find(|function| function.name() == name))?
     }
 }
 

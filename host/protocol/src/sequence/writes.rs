@@ -178,6 +178,8 @@ mod tests {
             let mut whole = PackedWrites::default();
             let pieces = packed().into_pieces(most);
             assert!(pieces.iter().all(|piece| piece.bytes().len() <= most || piece.iter().count() == 1), "{most}");
+            let lengths: Vec<_> = packed().iter().map(|write| write.unwrap().bytes.len()).collect();
+            assert!(lengths[0] + lengths[1] != most || pieces[0].bytes().len() == most, "what just fits goes along");
             pieces.iter().for_each(|piece| whole.extend(piece.bytes()));
             assert_eq!(whole, packed());
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use styx_protocol::ids::{RequestId, Tid, Timestamp};
+use styx_protocol::ids::{Epoch, RequestId, Tid, Timestamp};
 use styx_protocol::placement::Placement;
 use styx_protocol::replies::Retention;
 use styx_protocol::route::memory_of;
@@ -15,9 +15,10 @@ const ENTRY_BYTES: u64 = 128;
 #[derive(Clone, Debug)]
 struct Table {
     retention: Retention,
-    /// Once it has ended: its transaction and the bytes of the reply.
-    known: BTreeMap<RequestId, Option<(Tid, u64)>>,
-    ended: VecDeque<(Timestamp, RequestId)>,
+    /// Once it has ended: how.
+    known: BTreeMap<RequestId, Option<Ended>>,
+    /// In the order in which they are forgotten: by the epoch of the end, and then by TID.
+    ended: VecDeque<RequestId>,
     bytes: u64,
     /// How often each was forgotten.
     forgotten: BTreeMap<RequestId, u64>,
@@ -29,8 +30,9 @@ impl Table {
     }
 
     fn trim(&mut self, now: Timestamp) {
-        while let Some(&(ended, id)) = self.ended.front() {
-            let within = now.0.saturating_sub(ended.0) <= self.retention.age_us
+        while let Some(&id) = self.ended.front() {
+            let ended = self.known[&id].expect("it has ended");
+            let within = now.0.saturating_sub(ended.time.0) <= self.retention.age_us
                 && self.ended.len() <= self.retention.count
                 && self.bytes <= self.retention.bytes;
             if within {
@@ -38,27 +40,35 @@ impl Table {
             }
             self.ended.pop_front();
             *self.forgotten.entry(id).or_default() += 1;
-            self.bytes -= self.known.remove(&id).flatten().map_or(0, |(_, bytes)| bytes);
+            self.bytes -= self.known.remove(&id).flatten().map_or(0, |ended| ended.bytes);
         }
     }
 
     fn begin(&mut self, id: RequestId) {
         // Another membership may have forgotten it earlier than this one would have.
-        if let Some(Some((_, bytes))) = self.known.insert(id, None) {
-            self.bytes -= bytes;
-            self.ended.retain(|(_, ended)| *ended != id);
+        if let Some(Some(ended)) = self.known.insert(id, None) {
+            self.bytes -= ended.bytes;
+            self.ended.retain(|ended| *ended != id);
         }
     }
 
-    fn end(&mut self, id: RequestId, tid: Tid, now: Timestamp, bytes: u64) {
-        self.known.insert(id, Some((tid, bytes)));
-        self.bytes += bytes;
-        self.ended.push_back((now, id));
+    fn end(&mut self, id: RequestId, ended: Ended) {
+        self.known.insert(id, Some(ended));
+        self.bytes += ended.bytes;
+        self.ended.push_back(id);
     }
 }
 
-/// A reply that is remembered: when it ended, its transaction, its bytes.
-pub type Ended = (Timestamp, Tid, u64);
+/// The end of a request whose reply is remembered.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    pub epoch: Epoch,
+    pub tid: Tid,
+    /// The logged time of its epoch.
+    pub time: Timestamp,
+    /// What the reply counts for.
+    bytes: u64,
+}
 
 /// The tables of all workers.
 #[derive(Clone, Debug)]
@@ -74,13 +84,13 @@ impl ExpectedReplies {
         ExpectedReplies { placement, tables }
     }
 
-    /// The replies that other workers knew, with the workers of a placement; those of one instant in TID order.
+    /// The replies that other workers knew, with the workers of a placement.
     pub fn restored(retention: Retention, placement: Arc<Placement>, before: &ExpectedReplies) -> Self {
         let mut restored = ExpectedReplies::new(retention, placement);
         let mut ended: Vec<(RequestId, Ended)> = before.ended().into_iter().collect();
-        ended.sort_unstable_by_key(|(_, (time, tid, _))| (*time, *tid));
-        for (id, (time, tid, bytes)) in ended {
-            restored.table(id).end(id, tid, time, bytes);
+        ended.sort_unstable_by_key(|(_, ended)| (ended.epoch, ended.tid));
+        for (id, ended) in ended {
+            restored.table(id).end(id, ended);
         }
         for table in &before.tables {
             table.known.iter().filter(|(_, end)| end.is_none()).for_each(|(id, _)| restored.begin(*id));
@@ -90,14 +100,8 @@ impl ExpectedReplies {
 
     /// All replies that are remembered.
     pub fn ended(&self) -> BTreeMap<RequestId, Ended> {
-        let of = |table: &Table| {
-            let end = |(time, id): &(Timestamp, RequestId)| {
-                let (tid, bytes) = table.known[id].expect("it has ended");
-                (*id, (*time, tid, bytes))
-            };
-            table.ended.iter().map(end).collect::<Vec<_>>()
-        };
-        self.tables.iter().flat_map(of).collect()
+        let known = self.tables.iter().flat_map(|table| &table.known);
+        known.filter_map(|(id, end)| Some((*id, (*end)?))).collect()
     }
 
     /// Placement of the workers whose tables these are.
@@ -120,8 +124,9 @@ impl ExpectedReplies {
         self.table(id).begin(id);
     }
 
-    pub fn end(&mut self, id: RequestId, tid: Tid, now: Timestamp, bytes: usize) {
-        self.table(id).end(id, tid, now, ENTRY_BYTES + bytes as u64);
+    /// A request ends, behind all of earlier epochs and all of this one with smaller TIDs.
+    pub fn end(&mut self, id: RequestId, epoch: Epoch, tid: Tid, time: Timestamp, bytes: usize) {
+        self.table(id).end(id, Ended { epoch, tid, time, bytes: ENTRY_BYTES + bytes as u64 });
     }
 
     /// Whether a request must be known.

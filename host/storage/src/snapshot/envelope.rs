@@ -60,3 +60,18 @@ pub(crate) fn unwrap(magic: &[u8; 8], known: u16, object: &str, bytes: &[u8]) ->
     aligned.extend_from_slice(body);
     Ok(aligned)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_cut_off_or_appended_is_told_from_what_was_altered() {
+        let whole = wrap(b"magic  7", 1, b"some body");
+        let refused = |bytes: &[u8]| unwrap(b"magic  7", 1, "it", bytes).unwrap_err().to_string();
+        assert_eq!(&unwrap(b"magic  7", 1, "it", &whole).unwrap()[..], b"some body");
+        assert!(refused(&whole[..whole.len() - 1]).contains("its body has 8 bytes instead of 9"));
+        assert!(refused(&[&whole[..], b"!"].concat()).contains("its body has 10 bytes instead of 9"));
+        assert!(refused(&[&whole[..whole.len() - 1], b"!"].concat()).contains("the checksum does not fit"));
+    }
+}

@@ -274,16 +274,15 @@ impl Objects {
 
     /// Deletes what crashed writers left half-written beside its place in a directory, if it was last touched
     /// before `before_us`. Stores of other kinds keep such things to themselves.
-    pub(crate) fn delete_staged(&self, folder: &str, before_us: u64) -> Result<u64, SnapshotError> {
-        let Some(directory) = &self.directory else { return Ok(0) };
+    pub(crate) fn delete_staged(&self, folder: &str, before_us: u64) -> Result<(), SnapshotError> {
+        let Some(directory) = &self.directory else { return Ok(()) };
         let before = SystemTime::UNIX_EPOCH + Duration::from_micros(before_us);
         let failed = |error: std::io::Error| SnapshotError::store("tidy up", folder, &error);
         let entries = match std::fs::read_dir(directory.join(folder)) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(failed(error)),
         };
-        let mut count = 0;
         for entry in entries {
             let entry = entry.map_err(failed)?;
             // A staged file is named like its place, with a number behind `#`, which no name contains.
@@ -291,11 +290,12 @@ impl Objects {
                 continue;
             }
             let old = entry.metadata().and_then(|metadata| metadata.modified()).is_ok_and(|modified| modified < before);
-            if old && std::fs::remove_file(entry.path()).is_ok() {
-                count += 1;
+            if old {
+                // Somebody else who tidies up may be first, and what cannot be deleted harms nobody.
+                let _ = std::fs::remove_file(entry.path());
             }
         }
-        Ok(count)
+        Ok(())
     }
 
     /// Starts an upload in pieces.

@@ -1,17 +1,19 @@
 //! A store that does what it is told and does not say so, or says that it failed and has not.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
 
 use futures_util::stream::BoxStream;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, UploadPart,
 };
-use styx_storage::snapshot::{Acquired, Leases, Memory, Runtime, SnapshotError, SnapshotStore, StoreLocation};
+use styx_storage::snapshot::{
+    Acquired, Leases, Memory, PartKind, Runtime, SnapshotError, SnapshotStore, StoreLocation,
+};
 
 use crate::inline::Counting;
 use crate::support::*;
@@ -36,6 +38,32 @@ const UNLISTED: u8 = 7;
 struct Flaky {
     inner: InMemory,
     mood: AtomicU8,
+    /// What somebody else writes immediately before the next put of a manifest.
+    overtaking: Mutex<Option<(Path, PutPayload)>>,
+    /// How many uploads in pieces were given up.
+    given_up: Arc<AtomicU8>,
+}
+
+#[derive(Debug)]
+struct CountedUpload {
+    inner: Box<dyn MultipartUpload>,
+    given_up: Arc<AtomicU8>,
+}
+
+#[async_trait::async_trait]
+impl MultipartUpload for CountedUpload {
+    fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        self.inner.put_part(data)
+    }
+
+    async fn complete(&mut self) -> Result<PutResult> {
+        self.inner.complete().await
+    }
+
+    async fn abort(&mut self) -> Result<()> {
+        self.given_up.fetch_add(1, Ordering::SeqCst);
+        self.inner.abort().await
+    }
 }
 
 impl fmt::Display for Flaky {
@@ -56,6 +84,12 @@ impl ObjectStore for Flaky {
             self.mood.store(FINE, Ordering::SeqCst);
             return Err(Error::AlreadyExists { path: path.to_string(), source: "another put is under way".into() });
         }
+        if path.as_ref().starts_with("manifests") {
+            let overtaking = self.overtaking.lock().unwrap().take();
+            if let Some((theirs, bytes)) = overtaking {
+                self.inner.put(&theirs, bytes).await?;
+            }
+        }
         let result = self.inner.put_opts(path, payload.clone(), options.clone()).await;
         match mood {
             DONE_BUT_ERROR => result.and(Err(lost())),
@@ -66,7 +100,8 @@ impl ObjectStore for Flaky {
     }
 
     async fn put_multipart_opts(&self, path: &Path, options: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
-        self.inner.put_multipart_opts(path, options).await
+        let inner = self.inner.put_multipart_opts(path, options).await?;
+        Ok(Box::new(CountedUpload { inner, given_up: self.given_up.clone() }))
     }
 
     async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
@@ -98,7 +133,12 @@ impl ObjectStore for Flaky {
 }
 
 fn flaky() -> (Arc<Flaky>, StoreLocation) {
-    let flaky = Arc::new(Flaky { inner: InMemory::new(), mood: AtomicU8::new(FINE) });
+    let flaky = Arc::new(Flaky {
+        inner: InMemory::new(),
+        mood: AtomicU8::new(FINE),
+        overtaking: Mutex::default(),
+        given_up: Arc::default(),
+    });
     let memory = Memory::from(flaky.clone() as Arc<dyn ObjectStore>);
     (flaky, StoreLocation::in_memory(&memory))
 }
@@ -183,6 +223,71 @@ fn a_takeover_that_is_there_and_was_not_said_to_be_ends_the_generation_before() 
     let late = store.commit(draft(&store, 2, 1, Some(1), Vec::new()));
     assert!(matches!(&late, Err(SnapshotError::Fenced { theirs: 2, .. })), "{late:?}");
     assert_eq!(store.reinstate(1, 2, 0, 1).unwrap().sequence, 3);
+}
+
+/// Whose pieces a bucket would keep, and charge for.
+#[test]
+fn what_is_written_in_pieces_and_given_up_is_said_to_be() {
+    let (flaky, location) = flaky();
+    let store = open(&location);
+    let written = |end: bool| {
+        let mut writer = store.part_writer(PartKind::Base, 1, 1, 1).unwrap();
+        writer.push(1, b"key", Some(&Random(1).bytes(9 << 20))).unwrap();
+        if end {
+            writer.finish().unwrap();
+        }
+    };
+    written(true);
+    assert_eq!(flaky.given_up.load(Ordering::SeqCst), 0);
+    written(false);
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while flaky.given_up.load(Ordering::SeqCst) == 0 && std::time::Instant::now() < until {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert_eq!(flaky.given_up.load(Ordering::SeqCst), 1);
+}
+
+/// Takes the manifest with this number away, to be written again immediately before the next put of one.
+fn held_back(flaky: &Flaky, sequence: u64, damage: &[u8]) {
+    let path = Path::from(format!("manifests/{sequence:020}"));
+    let bytes = runtime().block_on(async {
+        let bytes = flaky.inner.get(&path).await.unwrap().bytes().await.unwrap();
+        flaky.inner.delete(&path).await.unwrap();
+        bytes
+    });
+    let bytes = [&bytes[..], damage].concat();
+    *flaky.overtaking.lock().unwrap() = Some((path, bytes.into()));
+}
+
+#[test]
+fn who_takes_over_continues_what_is_written_while_it_does() {
+    let (flaky, location) = flaky();
+    let (old, new) = (open(&location), open(&location));
+    let mut model = sample(1, 3, 20);
+    old.commit(whole(&old, &model, 1, 1)).unwrap();
+    let changes = change(&mut model, 7, 20, 8, &mut Random(1));
+    old.commit(draft(&old, 2, 1, Some(1), vec![write_delta(&old, 7, 2, 1, &changes)])).unwrap();
+    held_back(&flaky, 2, b"");
+    let taken = new.take_over(2, 7).unwrap();
+    assert_eq!((taken.sequence, taken.epoch), (3, 2));
+    model.retain(|_, entries| !entries.is_empty());
+    assert_eq!(restored(&new, &taken), model);
+}
+
+#[test]
+fn a_number_under_which_there_is_damage_is_passed_over_by_the_next_try() {
+    let (flaky, location) = flaky();
+    let store = open(&location);
+    let model = sample(1, 3, 20);
+    store.commit(whole(&store, &model, 1, 1)).unwrap();
+    let other = open(&location);
+    other.restore_newest(1, |_| Collect::default()).unwrap().unwrap();
+    store.commit(draft(&store, 2, 1, Some(1), Vec::new())).unwrap();
+    held_back(&flaky, 2, b"!");
+    let second = draft(&other, 2, 1, Some(1), Vec::new());
+    let result = other.commit(second.clone());
+    assert!(matches!(&result, Err(error) if error.is_damage()), "{result:?}");
+    assert_eq!(other.commit(second).unwrap().sequence, 3);
 }
 
 #[test]

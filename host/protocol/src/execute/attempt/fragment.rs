@@ -77,3 +77,17 @@ impl Fragment {
         level.result
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_over_when_its_calls_have_ended_and_not_when_none_of_them_runs() {
+        let mut fragment = Fragment::default();
+        assert!(fragment.is_over());
+        fragment.open();
+        assert!(!fragment.is_over(), "its function waits for another worker, or has yet to begin");
+        assert!(fragment.close().is_none() && fragment.is_over());
+    }
+}

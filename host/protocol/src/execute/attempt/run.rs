@@ -189,11 +189,13 @@ impl Attempt {
             let asked = RemoteRequest { used: self.quota.used, ..call.target.asked() };
             return Next::AwaitRemote(RemoteRequests { operations: vec![(owner, asked)] });
         }
+        let is_root = call.target.depth == 0;
         self.fragment.frames.push(Frame::new(call));
-        match self.operator().function(self.frame().function).system {
-            None => Next::Invoke,
-            Some(function) => self.run_system(function),
+        // Functions call none of the system's.
+        if is_root && let Some(function) = self.operator().function(self.frame().function).system {
+            return self.run_system(function);
         }
+        Next::Invoke
     }
 
     /// Runs a function of the system's.

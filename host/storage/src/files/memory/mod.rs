@@ -362,11 +362,12 @@ mod tests {
         failing.store(true, Ordering::Relaxed);
         assert!(file.write_all_at(b"other", 0).is_err() && file.sync_all().is_err() && file.reserve(9).is_err());
         assert!(files.remove(path).is_err() && files.sync_directory(directory).is_err());
+        assert!(files.create_directory(Path::new("/other")).is_err());
         let mut bytes = [0; 5];
         file.read_exact_at(&mut bytes, 0).unwrap();
         assert_eq!(&bytes, b"bytes");
         failing.store(false, Ordering::Relaxed);
         files.crash(&mut { LEAST });
-        assert!(files.names(directory).unwrap().is_empty());
+        assert!(files.names(directory).unwrap().is_empty() && files.names(Path::new("/other")).is_err());
     }
 }

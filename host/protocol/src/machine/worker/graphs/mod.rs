@@ -148,7 +148,6 @@ impl Graphs {
         part.attempt = Some(attempt);
         self.scheduler.parts.insert(graph, part);
         self.scheduler.progressed(graph, fragment, progress);
-        self.scheduler.run(graph);
     }
 
     // The fallback.

@@ -172,3 +172,29 @@ impl Readings {
         std::mem::take(&mut self.mails)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::OperatorId;
+    use crate::state::range::KeyRange;
+
+    #[test]
+    fn an_answer_of_another_sort_than_was_asked_for_is_not_awaited() {
+        let mut readings = Readings::default();
+        let run = RunId(1);
+        let awaited = |readings: &Readings| {
+            let failed = RemoteResponse::Failed(Abort::new(Code::Aborted, ""));
+            let answers =
+                [failed, RemoteResponse::Value(None), RemoteResponse::Entries(Vec::new()), RemoteResponse::Noted];
+            answers.map(|answer| readings.awaits(&LongAnswer { run, answer }))
+        };
+        assert_eq!(awaited(&readings), [true; 4], "nobody waits, and nobody is harmed");
+        readings.waits.insert(run, Wait { scan: None, missing: 1, answer: RemoteResponse::Noted });
+        assert_eq!(awaited(&readings), [true, true, false, false]);
+        let range = KeyRange::all();
+        let scan = Scan { operator: OperatorId(1), range, partition: None, limit: 1, reverse: false };
+        readings.waits.insert(run, Wait { scan: Some(scan), missing: 1, answer: RemoteResponse::Noted });
+        assert_eq!(awaited(&readings), [true, false, true, false]);
+    }
+}

@@ -332,3 +332,24 @@ fn in_pieces_of(writes: PackedWrites, replies: Vec<ReplyChange>, bytes: usize) -
     });
     pieces
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::entity::Layout;
+
+    #[test]
+    fn a_copy_covers_what_it_has_come_past() {
+        let entity = |operator, key: &str| {
+            Entity::new(&Layout { seed: 1, partitions: 1 }, OperatorId(operator), false, key.into())
+        };
+        let upto = Copied::Entities((OperatorId(2), "k".into()));
+        for (operator, key, covered) in
+            [(1, "z", true), (2, "j", true), (2, "k", true), (2, "l", false), (3, "a", false)]
+        {
+            assert_eq!(upto.covers(&entity(operator, key)), covered, "{operator} {key}");
+        }
+        let any = entity(1, "a");
+        assert!(!Copied::Nothing.covers(&any) && Copied::Replies(None).covers(&any) && Copied::All.covers(&any));
+    }
+}
