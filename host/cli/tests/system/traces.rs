@@ -1,6 +1,7 @@
 //! Traces as a collector is sent them: of a single process, and of a cluster's gateway.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::Duration;
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -33,7 +34,11 @@ impl Collector {
                 let to = to.clone();
                 tokio::spawn(async move {
                     let mut stream = BufReader::new(stream);
-                    while let Some(body) = request(&mut stream).await {
+                    while let Some((authorization, body)) = request(&mut stream).await {
+                        if authorization != "Bearer styx" {
+                            stream.write_all(b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+                            continue;
+                        }
                         let export = ExportTraceServiceRequest::decode(&body[..]).unwrap();
                         let scopes = export.resource_spans.into_iter().flat_map(|resource| resource.scope_spans);
                         to.send(scopes.flat_map(|scope| scope.spans).collect()).unwrap();
@@ -59,9 +64,9 @@ impl Collector {
     }
 }
 
-/// The body of the next request, if there is one.
-async fn request(stream: &mut (impl AsyncBufReadExt + Unpin)) -> Option<Vec<u8>> {
-    let mut length = 0;
+/// Who sends the next request, and its body, if there is one.
+async fn request(stream: &mut (impl AsyncBufReadExt + Unpin)) -> Option<(String, Vec<u8>)> {
+    let (mut length, mut authorization) = (0, String::new());
     for at in 0.. {
         let mut line = String::new();
         if stream.read_line(&mut line).await.ok()? == 0 {
@@ -73,13 +78,23 @@ async fn request(stream: &mut (impl AsyncBufReadExt + Unpin)) -> Option<Vec<u8>>
         if let Some(number) = line.to_ascii_lowercase().strip_prefix("content-length:") {
             length = number.trim().parse().unwrap();
         }
+        if let Some(value) = line.strip_prefix("authorization:") {
+            authorization = value.trim().to_owned();
+        }
         if line == "\r\n" {
             break;
         }
     }
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await.ok()?;
-    Some(body)
+    Some((authorization, body))
+}
+
+/// A file that says who sends.
+fn headers(directory: &Path) -> String {
+    let path = directory.join("headers");
+    std::fs::write(&path, "authorization: Bearer styx\n").unwrap();
+    path.to_str().unwrap().to_owned()
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -116,7 +131,8 @@ async fn a_trace_is_that_of_the_clients_span_or_the_requests_own() {
     let _limit = TimeLimit::of_test();
     let directory = tempfile::tempdir().unwrap();
     let mut collector = Collector::start().await;
-    let flags = ["--otlp-endpoint", &*collector.url, "--trace-sample", "off"];
+    let headers = headers(directory.path());
+    let flags = ["--otlp-endpoint", &*collector.url, "--otlp-headers", &headers, "--trace-sample", "off"];
     let server = Process::with_testkit(directory.path(), &flags).await;
 
     let id = call(&server, "testkit/a/one/append_all", json!([["two", "three"], 7]), ("styx-trace", "1")).await;
@@ -145,7 +161,9 @@ async fn a_trace_is_that_of_the_clients_span_or_the_requests_own() {
 async fn a_gateway_sends_what_all_workers_have_seen() {
     let _limit = TimeLimit::of_test();
     let mut collector = Collector::start().await;
-    let flags = ["--otlp-endpoint", &*collector.url].map(str::to_owned).to_vec();
+    let directory = tempfile::tempdir().unwrap();
+    let headers = headers(directory.path());
+    let flags = ["--otlp-endpoint", &*collector.url, "--otlp-headers", &headers].map(str::to_owned).to_vec();
     let options = styx_harness::Options { gateway_flags: flags, ..options(2, &[]) };
     let cluster = Cluster::with_testkit_in(options).await;
     let others: Vec<String> = (0..8).map(|n| format!("k{n}")).collect();

@@ -76,8 +76,9 @@ impl Placements {
         ensure(!knows || self.wanted || fits.is_some(), "placement", || {
             broken.iter().flatten().next_back().cloned().unwrap_or_default()
         })?;
-        // Who had partitions, is still there and has none has given them away, in a migration for which everything stopped.
-        let last = fits.map(|at| &self.known[at]).or(self.known.last().filter(|_| self.wanted));
+        // Who had partitions, is still there and has none has given them away, in a migration for which everything stopped:
+        // those that the log knows of, whatever a generation in between was about to begin with.
+        let last = fits.map(|at| &self.known[at]).or(self.known.first().filter(|_| self.wanted));
         if let Some(last) = last.filter(|_| knows) {
             let emptied = |node: &usize| {
                 !next.owners.contains(node) && (last.owners.contains(node) || last.emptied.contains(node))

@@ -282,6 +282,10 @@ pub struct ServerConfig {
     #[arg(help_heading = roles::INGRESS, long, value_name = "URL", value_parser = http_url)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub otlp_endpoint: Option<String>,
+    /// A file with what that collector asks for, such as `authorization: Bearer …`: a header on each line [default: none]
+    #[arg(help_heading = roles::INGRESS, long, value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub otlp_headers: Option<PathBuf>,
     /// Most transactions of an epoch
     #[arg(help_heading = roles::EXECUTION, long, value_name = "N", value_parser = count::<{ usize::MAX }>, default_value = "1000")]
     pub epoch_max_size: usize,

@@ -90,14 +90,6 @@ impl Callee<'_> {
             return Err(ApiError::too_large("the value", payload)
                 .hint("write less, or raise `payload` in [limits] of styx.toml"));
         }
-        Ok(Request {
-            id: request_id(app, &call)?,
-            operator: operator.id,
-            function: function.name().into(),
-            key: call.key.into(),
-            args: args.into(),
-            retained: call.retained || call.idempotency_key.is_some(),
-            origin: None,
-        })
+        Ok(call.request(request_id(app, &call)?, operator.id, function.name().into(), &args))
     }
 }

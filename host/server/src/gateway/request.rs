@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 use styx_protocol::attempt::KEY_BYTES_MAX;
-use styx_protocol::ids::RequestId;
+use styx_protocol::ids::{OperatorId, RequestId};
 use styx_protocol::transaction::Request;
 
 use super::arguments::normalise;
@@ -41,15 +41,15 @@ pub fn prepare(target: Target<'_>, call: Call<'_>, scratch: &mut Vec<u8>) -> Res
     let id = request_id(target.app, &call)?;
     scratch.clear();
     normalise(target.function, call.args, scratch)?;
-    Ok(Request {
-        id,
-        operator: target.operator.id,
-        function: Arc::clone(&target.function.name),
-        key: call.key.into(),
-        args: scratch.as_slice().into(),
-        retained: call.retained || call.idempotency_key.is_some(),
-        origin: None,
-    })
+    Ok(call.request(id, target.operator.id, Arc::clone(&target.function.name), scratch))
+}
+
+impl Call<'_> {
+    /// The request of a call that was validated.
+    pub(super) fn request(&self, id: RequestId, operator: OperatorId, function: Arc<str>, args: &[u8]) -> Request {
+        let retained = self.retained || self.idempotency_key.is_some();
+        Request { id, operator, function, key: self.key.into(), args: args.into(), retained, origin: None }
+    }
 }
 
 /// The id of a request: always the same one under an idempotency key.

@@ -311,7 +311,8 @@ pub(super) fn traces(
 ) -> Result<Option<JoinHandle<()>>, ServerError> {
     let Some(endpoint) = &config.otlp_endpoint else { return Ok(None) };
     let queries = Queries { handle: handle.clone(), shutdown: shutdown.clone() };
-    let exporter = Exporter::new(endpoint, config.name.as_deref().unwrap_or(role), queries)?;
+    let headers = config.otlp_headers.as_deref().map(crate::traces::headers).transpose()?.unwrap_or_default();
+    let exporter = Exporter::new(endpoint, headers, config.name.as_deref().unwrap_or(role), queries)?;
     Ok(Some(tokio::spawn(exporter.run())))
 }
 

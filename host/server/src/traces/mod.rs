@@ -7,6 +7,7 @@ mod context;
 mod spans;
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use backon::{ExponentialBuilder, Retryable};
@@ -15,6 +16,7 @@ use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use prost::Message;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Url};
 use styx_protocol::ids::RequestId;
 use tokio::sync::mpsc;
@@ -59,17 +61,19 @@ pub struct Exporter {
     queries: Queries,
     client: Client,
     url: Url,
+    headers: HeaderMap,
     resource: Resource,
     /// The last time, spans could not be sent.
     failing: bool,
 }
 
 impl Exporter {
-    /// One that sends to a collector, such as `http://127.0.0.1:4318`, what this process says of itself by `name`.
+    /// One that sends to a collector, such as `http://127.0.0.1:4318`, with these headers what this process says of itself by
+    /// `name`.
     ///
     /// # Errors
     /// This is no place to send to.
-    pub fn new(endpoint: &str, name: &str, queries: Queries) -> Result<Exporter, ServerError> {
+    pub fn new(endpoint: &str, headers: HeaderMap, name: &str, queries: Queries) -> Result<Exporter, ServerError> {
         let refused = |error: &dyn std::fmt::Display| {
             let message = format!("traces cannot be sent to {endpoint}: {error}");
             ServerError::usage("CONFIG_INVALID", message, "give --otlp-endpoint as http://host:4318")
@@ -88,7 +92,7 @@ impl Exporter {
             text("service.instance.id", name),
         ];
         let resource = Resource { attributes, ..Resource::default() };
-        Ok(Exporter { received, queries, client, url, resource, failing: false })
+        Ok(Exporter { received, queries, client, url, headers, resource, failing: false })
     }
 
     /// Sends until the process ends.
@@ -140,7 +144,8 @@ impl Exporter {
         let resource_spans = vec![ResourceSpans { resource, scope_spans, ..ResourceSpans::default() }];
         let body = ExportTraceServiceRequest { resource_spans }.encode_to_vec();
         let post = || async {
-            let request = self.client.post(self.url.clone()).header("content-type", "application/x-protobuf");
+            let request = self.client.post(self.url.clone()).headers(self.headers.clone());
+            let request = request.header(CONTENT_TYPE, "application/x-protobuf");
             request.body(body.clone()).send().await?.error_for_status().map(drop)
         };
         match post.retry(ExponentialBuilder::default().with_max_times(2)).sleep(tokio::time::sleep).await {
@@ -159,5 +164,61 @@ impl Exporter {
 
     fn lost(&self, traces: u64) {
         self.queries.handle.stats().observed.traces_lost(traces);
+    }
+}
+
+/// The headers of a file: `name: value` on each line; lines that are empty or begin with `#` say nothing.
+///
+/// # Errors
+/// It cannot be read, or a line is no header.
+pub fn headers(path: &Path) -> Result<HeaderMap, ServerError> {
+    let refused = |what: String| {
+        let message = format!("{}: {what}", path.display());
+        ServerError::usage(
+            "CONFIG_INVALID",
+            message,
+            "write what the collector asks for as `name: value`, a header on each line",
+        )
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| refused(format!("cannot be read: {error}")))?;
+    let mut headers = HeaderMap::new();
+    let lines = (1..).zip(text.lines().map(str::trim));
+    for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
+        let header = line.split_once(':').and_then(|(name, value)| {
+            let name: HeaderName = name.trim().parse().ok()?;
+            let mut value = HeaderValue::from_str(value.trim()).ok()?;
+            value.set_sensitive(true);
+            Some((name, value))
+        });
+        // What it says may be a secret.
+        let (name, value) = header.ok_or_else(|| refused(format!("line {number} is no header")))?;
+        headers.append(name, value);
+    }
+    Ok(headers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_read_from_lines_and_never_shown() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("headers");
+        let read = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            headers(&path)
+        };
+        let found = read("# of the collector\nauthorization: Bearer a:b\n\n X-Scope : team \n").unwrap();
+        assert_eq!(
+            (&found["authorization"], &found["x-scope"]),
+            (&"Bearer a:b".parse().unwrap(), &"team".parse().unwrap())
+        );
+        assert!(!format!("{found:?}").contains("Bearer"));
+        for text in ["a: b\nsecret", "b\u{7}c: d", ": d"] {
+            let error = read(text).unwrap_err().to_string();
+            assert!(error.contains("is no header") && !error.contains("secret"), "{error}");
+        }
+        assert!(headers(&directory.path().join("none")).unwrap_err().to_string().contains("cannot be read"));
     }
 }
