@@ -147,6 +147,9 @@ mod tests {
         assert!(!said(&[0, 1], 2).is_sound(3, 2), "a partition is missing");
         assert!(!said(&[0, 1, 0], 2).is_sound(3, 3), "other members");
         assert!(!said(&[], 2).is_sound(0, 2), "no partitions");
+        let most = 1 << 16;
+        assert!(said(&vec![0; most], 1).is_sound(most as u32, 1));
+        assert!(!said(&vec![0; most + 1], 1).is_sound(most as u32 + 1, 1), "more than have a number");
     }
 
     #[test]

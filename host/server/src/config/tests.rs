@@ -160,7 +160,7 @@ fn every_setting_says_what_it_is_for_and_which_roles_take_it() {
             assert!(<Role as clap::ValueEnum>::from_str(role, false).is_ok(), "{key}: {heading}");
         }
     }
-    assert_eq!(ServerConfig::keys().len(), 71);
+    assert_eq!(ServerConfig::keys().len(), 72);
 }
 
 #[test]

@@ -209,6 +209,8 @@ impl Merged {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     /// A chain of a base, if its size is not 0, and deltas.
@@ -227,6 +229,36 @@ mod tests {
         };
         let base = (base > 0).then(|| part(PartKind::Base, base));
         base.into_iter().chain(deltas.iter().map(|bytes| part(PartKind::Delta, *bytes))).collect()
+    }
+
+    #[test]
+    fn what_was_merged_replaces_its_run_and_no_other() {
+        let named = |names: &[&str]| {
+            let part = |(part, name): (PartRef, &&str)| PartRef { object: (*name).to_owned(), ..part };
+            chain(1, &vec![1; names.len() - 1]).into_iter().zip(names).map(part).collect::<Vec<_>>()
+        };
+        let merged = |names: &[&str]| Merged { partition: 3, from: named(names), to: named(&["merged"]).remove(0) };
+        let put = |into: &[&str], merged: Merged| {
+            let mut manifest = Manifest {
+                identity: 1,
+                sequence: 1,
+                generation: 1,
+                epoch: 1,
+                state_hash: 0,
+                chain_hash: 0,
+                log_position: 0,
+                created_us: 0,
+                partitions: BTreeMap::from([(3, named(into))]),
+                system: BTreeMap::new(),
+            };
+            let done = merged.put_into(&mut manifest);
+            (done, manifest.partitions[&3].iter().map(|part| part.object.clone()).collect::<Vec<_>>().join(" "))
+        };
+        assert_eq!(put(&["a", "b", "c", "d"], merged(&["a", "b"])), (true, "merged c d".to_owned()));
+        assert_eq!(put(&["a", "x"], merged(&["a", "b"])), (false, "a x".to_owned()));
+        assert_eq!(put(&["a"], merged(&["a", "b"])), (false, "a".to_owned()));
+        assert_eq!(put(&["x", "b"], merged(&["a", "b"])), (false, "x b".to_owned()));
+        assert!(!put(&["a", "b"], Merged { partition: 4, ..merged(&["a", "b"]) }).0);
     }
 
     #[test]

@@ -257,6 +257,11 @@ fn of_two_who_do_not_reach_each_other_one_goes_and_comes_back_later_each_time() 
         generations.push(cluster.generations().len());
     }
     assert!(generations[3] <= 16, "it flaps less and less: {generations:?}");
+    cluster.pass(60_000);
+    let before = cluster.generations().len();
+    cluster.pass(130_000);
+    let since = cluster.generations().len() - before;
+    assert!((16..=22).contains(&since), "and is tried again now and then: {since}");
     cluster.silent = None;
     cluster.pass(20_000);
     assert_eq!(cluster.generations().last().unwrap().1.len(), 3);

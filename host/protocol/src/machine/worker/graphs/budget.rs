@@ -98,3 +98,28 @@ impl Budget {
         self.reserved.remove(&graph);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_quiet_when_nothing_runs_waits_or_is_to_run() {
+        let mut budget = Budget::new(4);
+        let quiet = |budget: &Budget| budget.is_quiet();
+        assert!(quiet(&budget));
+        assert!(matches!(budget.enter(false), Entry::Free) && !quiet(&budget));
+        budget.park();
+        budget.came_back();
+        assert!(!quiet(&budget), "it waits");
+        budget.resume();
+        budget.came_back();
+        assert!(quiet(&budget));
+        budget.line_up(GraphId(1), Mode::Parallel);
+        assert!(!quiet(&budget), "it is to run in the reserve");
+        budget.reserve();
+        assert!(!quiet(&budget), "it is in the reserve");
+        budget.release(GraphId(1));
+        assert!(quiet(&budget));
+    }
+}

@@ -2,6 +2,7 @@
 //! workers, until all of it is complete.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::super::Batch;
 use super::super::graphs::{Graphs, Part};
@@ -60,11 +61,10 @@ impl<W> Executing<W> {
     /// wait for other workers.
     pub fn next_batch(&mut self, roots: &Roots<W>, ground: &Ground, under_way: usize, most: usize) -> Option<Batch> {
         let (slots, total) = (roots.len(), roots.len() + self.queries.len());
-        // Those that wait do not wait for these.
-        if self.out || self.handed_out == total || under_way > most / 2 {
+        if self.out {
             return None;
         }
-        let range = self.handed_out..total.min(self.handed_out.saturating_add(most - under_way));
+        let range = next(self.handed_out..total, under_way, most)?;
         (self.handed_out, self.out) = (range.end, true);
         Some(Batch {
             transactions: roots.transactions(range.start.min(slots)..range.end.min(slots)),
@@ -153,5 +153,30 @@ impl<W> Executing<W> {
             return Err("roots are out as long as not all that were handed out have come back");
         }
         Ok(())
+    }
+}
+
+/// Which of the roots that are left are next, while so many functions are under way of so many that may be. Those that wait do
+/// not wait for these: half of the room is kept for what they call.
+fn next(left: Range<usize>, under_way: usize, most: usize) -> Option<Range<usize>> {
+    if left.is_empty() || under_way > most / 2 {
+        return None;
+    }
+    Some(left.start..left.end.min(left.start.saturating_add(most - under_way)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_are_next_than_there_is_room_for() {
+        assert_eq!(next(3..20, 0, 8), Some(3..11));
+        assert_eq!(next(3..20, 3, 8), Some(3..8));
+        assert_eq!(next(3..20, 4, 8), Some(3..7));
+        assert_eq!(next(3..20, 5, 8), None);
+        assert_eq!(next(3..5, 1, 8), Some(3..5));
+        assert_eq!(next(3..5, 1, usize::MAX), Some(3..5));
+        assert_eq!(next(5..5, 0, 8), None);
     }
 }
