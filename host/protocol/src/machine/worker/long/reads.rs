@@ -232,10 +232,7 @@ mod tests {
     use std::ops::Bound;
 
     use super::*;
-    use crate::ids::{OperatorId, Timestamp};
-    use crate::sequence::catalog::{
-        Component, Consistency, Control, Deployment, Digest, Function, Isolation, OperatorSpec,
-    };
+    use crate::ids::OperatorId;
     use crate::state::entity::Layout;
     use crate::state::range::KeyRange;
 
@@ -305,51 +302,5 @@ mod tests {
             assert_eq!(read, Some(RemoteResponse::Value(value)), "{key}");
         }
         assert_eq!(reads.end(RUN), (Some(Epoch(4)), true));
-    }
-
-    #[test]
-    fn a_query_sees_what_was_there_also_where_keys_have_a_prefix() {
-        let function = Function {
-            name: "read".into(),
-            parameters: Vec::new(),
-            returns: "{}".into(),
-            read_only: true,
-            consistency: Consistency::Serializable,
-            doc: String::new(),
-        };
-        let operator = OperatorSpec {
-            name: "o".into(),
-            component: 0,
-            key_prefix: Some(":".into()),
-            isolation: Isolation::Warm,
-            doc: String::new(),
-            state: Default::default(),
-            functions: vec![function],
-        };
-        let mut catalog = Catalog::default();
-        catalog.apply(&Control::Deploy(Deployment {
-            id: "d".into(),
-            app: "a".into(),
-            created: Timestamp(0),
-            components: vec![Component { name: "c".into(), digest: Digest([1; 32]), size: 0, sdk: "none".into() }],
-            operators: vec![operator],
-            limits: Default::default(),
-            interface: Default::default(),
-        }));
-        let id = catalog.operator_id("a", "o").unwrap();
-        assert!(catalog.operator(id).unwrap().composite);
-        let layout = Layout { seed: 3, partitions: 64 };
-        let mut state = State::new(layout);
-        let (mut reads, keys) = (Reads::default(), ["p:a", "p:b", "q:c"]);
-        let entity = |key: &str| Entity::new(&layout, id, true, key.into());
-        keys.iter().for_each(|key| state.apply((entity(key), Some(Value::from(&b"before"[..])))));
-        reads.begin_query(RUN, Epoch(4));
-        for key in keys {
-            reads.writes(&entity(key), &state);
-            state.apply((entity(key), None));
-        }
-        let range = KeyRange::all();
-        let scan = Operation::Scan(Scan { operator: id, range, partition: None, limit: 9, reverse: false });
-        assert_eq!(self::keys(reads.read(RUN, scan, &state, &catalog)), keys.concat());
     }
 }
