@@ -534,9 +534,12 @@ impl Catalog {
     }
     /// The live operator of an app by name.
     pub fn find(&self, app: &str, operator: &str) -> Result<&Arc<Operator>, Abort> {
-        self.find_in(app, operator).ok_or_else(|| match self.apps.contains_key(app) {
-            true => Abort::new(Code::UnknownOperator, format!("app \"{app}\" has no operator \"{operator}\"")),
-            false => Abort::new(Code::UnknownApp, format!("no app \"{app}\"")),
+        self.find_in(app, operator).ok_or_else(|| {
+            if self.apps.contains_key(app) {
+                Abort::new(Code::UnknownOperator, format!("app \"{app}\" has no operator \"{operator}\""))
+            } else {
+                Abort::new(Code::UnknownApp, format!("no app \"{app}\""))
+            }
         })
     }
 
