@@ -103,7 +103,9 @@ fn guests_of_the_same_name_are_not_mistaken_for_each_other() {
         );
     }
     // What a run of this test before has left in the cache is not what is looked for.
-    [&one, &other].map(|source| write(source, &[("notes.txt", &source.display().to_string())]));
+    for source in [&one, &other] {
+        write(source, &[("notes.txt", &source.display().to_string())]);
+    }
     let output = directory.path().join("out.zip");
     let built = |source: &Path| {
         let report = build(source, &output, &Silent).unwrap_or_else(|error| panic!("{error}\n{}", error.output));
