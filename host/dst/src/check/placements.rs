@@ -18,6 +18,8 @@ struct Known {
     emptied: BTreeSet<usize>,
     /// The epoch whose record says so, if one does.
     logged: Option<Epoch>,
+    /// The generation has served with it.
+    live: bool,
 }
 
 #[derive(Debug, Default)]
@@ -32,7 +34,7 @@ impl Known {
     fn of(leader: Life, members: &[usize], placement: &Placement) -> Known {
         let owner = |id| members[usize::from(placement.owner(PartitionId(id as u16)).0)];
         let owners = (0..placement.partitions()).map(owner).collect();
-        Known { leader, members: members.to_vec(), owners, emptied: BTreeSet::new(), logged: None }
+        Known { leader, members: members.to_vec(), owners, emptied: BTreeSet::new(), logged: None, live: false }
     }
 
     /// Why a generation cannot begin so that goes on from here.
@@ -60,6 +62,9 @@ impl Placements {
 
     /// A generation is live, and what was wanted of it done. One that ends before leaves it to the next.
     pub fn live(&mut self) {
+        if let Some(last) = self.known.last_mut() {
+            last.live = true;
+        }
         self.wanted = false;
     }
 
@@ -77,8 +82,9 @@ impl Placements {
             broken.iter().flatten().next_back().cloned().unwrap_or_default()
         })?;
         // Who had partitions, is still there and has none has given them away, in a migration for which everything stopped:
-        // those that the log knows of, whatever a generation in between was about to begin with.
-        let last = fits.map(|at| &self.known[at]).or(self.known.first().filter(|_| self.wanted));
+        // as the log or a live generation had them, whatever one in between was about to begin with.
+        let stood = self.known.iter().rev().find(|known| known.live || known.logged.is_some());
+        let last = fits.map(|at| &self.known[at]).or(stood.filter(|_| self.wanted));
         if let Some(last) = last.filter(|_| knows) {
             let emptied = |node: &usize| {
                 !next.owners.contains(node) && (last.owners.contains(node) || last.emptied.contains(node))
