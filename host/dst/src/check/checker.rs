@@ -499,8 +499,7 @@ impl Checker {
         self.remembered.trim(record.time);
     }
 
-    /// Ended requests with a key, in the order in which their replies are kept: by TID, the
-    /// lock-free phase first.
+    /// Ended requests with a key, in the order in which their replies are forgotten: by TID.
     fn remember_ends(&mut self, at: usize) {
         let mut order: Vec<Tid> = self.ended[at].order.iter().map(|rank| rank.tid()).collect();
         order.sort_unstable();

@@ -337,7 +337,7 @@ impl ReplyTable {
 
     /// Brings what has ended lately into the order of its ends: what fell back comes behind the rest of its epoch.
     fn order(&mut self) {
-        let from = self.ended.len().saturating_sub(std::mem::take(&mut self.unordered));
+        let from = self.ended.len() - std::mem::take(&mut self.unordered);
         if !self.ended.range(from..).is_sorted() {
             let mut last = self.ended.split_off(from);
             last.make_contiguous().sort();
@@ -541,6 +541,7 @@ mod tests {
         table.trim(Timestamp(u64::MAX));
         assert_eq!(table.len(), 2, "those that have not ended");
     }
+
     #[test]
     fn whoever_begins_with_a_snapshot_forgets_what_everybody_forgets() {
         let retention = Retention { count: 2, ..Retention::default() };

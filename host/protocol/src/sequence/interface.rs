@@ -147,21 +147,18 @@ impl Catalog {
         function: &str,
     ) -> Result<(&std::sync::Arc<Operator>, u16), Abort> {
         // Most calls stay in their app, and no name of an operator has the separator in it.
-        if let Some(own) = self.find_in(&caller.app, name)
-            && let Some(index) = own.function_index(function)
-        {
-            return Ok((own, index));
-        }
-        let (app, operator) = match name.split_once(SEPARATOR) {
-            Some((app, operator)) => (Some(app).filter(|app| **app != *caller.app), operator),
-            None => (None, name),
+        let (found, other) = match self.find_in(&caller.app, name) {
+            Some(own) => (own, None),
+            None => {
+                let (app, operator) = name.split_once(SEPARATOR).unwrap_or((&*caller.app, name));
+                (self.find(app, operator)?, Some((app, operator)).filter(|(app, _)| **app != *caller.app))
+            }
         };
-        let found = self.find(app.unwrap_or(&caller.app), operator)?;
         let Some(index) = found.function_index(function) else {
             let message = format!("operator \"{name}\" has no function \"{function}\"");
             return Err(Abort::new(Code::UnknownFunction, message));
         };
-        if let Some(app) = app {
+        if let Some((app, operator)) = other {
             admit_import(caller, app, operator, function)?;
             admit_export(app, &found.deployment.interface, operator, function, &caller.app)?;
             if let Some(abort) = self.quarantine().refusal_of_app(app) {

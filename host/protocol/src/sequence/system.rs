@@ -54,8 +54,11 @@ impl SystemFunction {
 
     /// The function of this name.
     pub fn named(name: &str) -> Option<Self> {
-        name.starts_with(RESERVED_PREFIXES[0])
-            .then(|| Self::ALL.into_iter().find(|function| function.name() == name))?
+        // Almost every name that is asked about is an app's.
+        if !is_reserved(name) {
+            return None;
+        }
+        Self::ALL.into_iter().find(|function| function.name() == name)
     }
 }
 

@@ -90,6 +90,6 @@ impl Callee<'_> {
             return Err(ApiError::too_large("the value", payload)
                 .hint("write less, or raise `payload` in [limits] of styx.toml"));
         }
-        Ok(call.request(request_id(app, &call)?, operator.id, function.name().into(), &args))
+        Ok(call.request(request_id(app, &call)?, operator.id, function.name().into(), args.into()))
     }
 }

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 use styx_protocol::attempt::KEY_BYTES_MAX;
+use styx_protocol::entity::Value;
 use styx_protocol::ids::{OperatorId, RequestId};
 use styx_protocol::transaction::Request;
 
@@ -41,14 +42,14 @@ pub fn prepare(target: Target<'_>, call: Call<'_>, scratch: &mut Vec<u8>) -> Res
     let id = request_id(target.app, &call)?;
     scratch.clear();
     normalise(target.function, call.args, scratch)?;
-    Ok(call.request(id, target.operator.id, Arc::clone(&target.function.name), scratch))
+    Ok(call.request(id, target.operator.id, Arc::clone(&target.function.name), scratch.as_slice().into()))
 }
 
 impl Call<'_> {
     /// The request of a call that was validated.
-    pub(super) fn request(&self, id: RequestId, operator: OperatorId, function: Arc<str>, args: &[u8]) -> Request {
+    pub(super) fn request(&self, id: RequestId, operator: OperatorId, function: Arc<str>, args: Value) -> Request {
         let retained = self.retained || self.idempotency_key.is_some();
-        Request { id, operator, function, key: self.key.into(), args: args.into(), retained, origin: None }
+        Request { id, operator, function, key: self.key.into(), args, retained, origin: None }
     }
 }
 

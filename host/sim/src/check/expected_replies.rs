@@ -40,7 +40,8 @@ impl Table {
             }
             self.ended.pop_front();
             *self.forgotten.entry(id).or_default() += 1;
-            self.bytes -= self.known.remove(&id).flatten().map_or(0, |ended| ended.bytes);
+            self.known.remove(&id);
+            self.bytes -= ended.bytes;
         }
     }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use futures_util::stream::BoxStream;
 use object_store::memory::InMemory;
@@ -240,9 +241,9 @@ fn what_is_written_in_pieces_and_given_up_is_said_to_be() {
     written(true);
     assert_eq!(flaky.given_up.load(Ordering::SeqCst), 0);
     written(false);
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
-    while flaky.given_up.load(Ordering::SeqCst) == 0 && std::time::Instant::now() < until {
-        std::thread::sleep(std::time::Duration::from_millis(1));
+    let until = Instant::now() + Duration::from_secs(30);
+    while flaky.given_up.load(Ordering::SeqCst) == 0 && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(1));
     }
     assert_eq!(flaky.given_up.load(Ordering::SeqCst), 1);
 }

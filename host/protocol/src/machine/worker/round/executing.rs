@@ -156,8 +156,8 @@ impl<W> Executing<W> {
     }
 }
 
-/// Which of the roots that are left are next, while so many functions are under way of so many that may be. Those that wait do
-/// not wait for these: half of the room is kept for what they call.
+/// Which of the roots that are left are next, while so many functions are under way of so many that may be; none while more
+/// than half of them are. Those that wait do not wait for these.
 fn next(left: Range<usize>, under_way: usize, most: usize) -> Option<Range<usize>> {
     if left.is_empty() || under_way > most / 2 {
         return None;
