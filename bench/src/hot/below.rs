@@ -45,7 +45,7 @@ pub fn wasm(calls: usize, component: &[u8], cache: PathBuf) -> anyhow::Result<Wo
 
 fn transfers(calls: usize, executor: impl Executor + 'static, component: Digest) -> anyhow::Result<Work> {
     let mut process = Process::new(executor)?;
-    process.step(coordinator::Input::Control { control: Control::Deploy(deployment(component)), waiter: 0 });
+    process.step(coordinator::Input::Control { control: Control::Deploy(deployment(component)), waiter: Some(0) });
     let mut transfers = Transfers::new()?;
     process.run(transfers.inserts());
     process.run(transfers.requests(WARM_UP));

@@ -441,7 +441,7 @@ fn check(seed: u64, late: bool) -> [usize; 6] {
     let version = random.between(1, 9);
     live.coordinate(coordinator::Input::Control {
         control: Control::Deploy(toy::deployment(version)),
-        waiter: u64::MAX,
+        waiter: Some(u64::MAX),
     });
     live.round(1);
     let mut id = 0u64;
@@ -662,7 +662,7 @@ fn a_scan_of_too_many_bytes_fails_wherever_entities_live() {
         .flat_map(|(limit, fits)| [(scan(limit, false), fits), (scan(limit, true), fits)]);
     let scans: Vec<_> = scans.collect();
     let mut live = Cluster::new(&config, 3, Random::new(1));
-    live.coordinate(coordinator::Input::Control { control: Control::Deploy(deployment), waiter: u64::MAX });
+    live.coordinate(coordinator::Input::Control { control: Control::Deploy(deployment), waiter: Some(u64::MAX) });
     live.round(1);
     let programs = (0..60).map(set).chain(scans.iter().map(|(program, _)| program.clone()));
     for (id, args) in programs.enumerate() {
@@ -702,7 +702,7 @@ fn a_placement_takes_effect_with_an_epoch_and_stands_in_the_log() {
     let config = config(Layout { seed: 3, partitions: 8 }, Modes::CACHING, 100);
     let mut live = Cluster::new(&config, 3, Random::new(1));
     let deploy = |version| Control::Deploy(toy::deployment(version));
-    live.coordinate(coordinator::Input::Control { control: deploy(1), waiter: 0 });
+    live.coordinate(coordinator::Input::Control { control: deploy(1), waiter: Some(0) });
     live.round(1);
     let first = (*live.placement).clone();
     assert_eq!(
@@ -746,7 +746,7 @@ fn a_migration_that_cannot_be_is_refused() {
             action => format!("{action:?}"),
         }
     };
-    let place = coordinator::Input::Control { control: Control::Place(first.next(other.clone())), waiter: 0 };
+    let place = coordinator::Input::Control { control: Control::Place(first.next(other.clone())), waiter: Some(0) };
     assert_eq!(controlled(&mut live, place), "partitions change their owner by a migration");
     for (owners, why) in [
         (first.owners().to_vec(), "every partition is where it is to be"),
@@ -768,9 +768,9 @@ fn in_the_second_round() -> Cluster {
     let config = config(Layout { seed: 3, partitions: 8 }, Modes::CACHING, 100);
     let mut live = Cluster::new(&config, 3, Random::new(1));
     let control = |version| Control::Deploy(toy::deployment(version));
-    live.coordinate(coordinator::Input::Control { control: control(1), waiter: 0 });
+    live.coordinate(coordinator::Input::Control { control: control(1), waiter: Some(0) });
     live.round(1);
-    live.coordinate(coordinator::Input::Control { control: control(2), waiter: 1 });
+    live.coordinate(coordinator::Input::Control { control: control(2), waiter: Some(1) });
     live.coordinate(coordinator::Input::Tick { now: Timestamp(2) });
     let pair = (Node::Coordinator, Node::Worker(WorkerId(0)));
     let begin = live.mail.get_mut(&pair).unwrap().pop_front().unwrap();

@@ -19,7 +19,7 @@ const OTHER: OperatorId = OperatorId(2);
 fn two_apps(config: Config) -> Driver {
     let mut driver = Driver::deployed(config);
     let other = Deployment { app: "other".into(), ..toy::deployment(1) };
-    driver.step(coordinator::Input::Control { control: Control::Deploy(other), waiter: u64::MAX });
+    driver.step(coordinator::Input::Control { control: Control::Deploy(other), waiter: Some(u64::MAX) });
     driver.tick();
     driver
 }

@@ -209,7 +209,7 @@ fn other_arguments_under_the_same_key_are_the_same_request_once_parameters_were_
         let functions = deployment.operators.iter_mut().flat_map(|operator| &mut operator.functions);
         let called = functions.filter(|function| function.name == "f");
         called.for_each(|function| function.parameters = parameters.iter().map(declared).collect());
-        driver.step(coordinator::Input::Control { control: Control::Deploy(deployment), waiter: u64::MAX });
+        driver.step(coordinator::Input::Control { control: Control::Deploy(deployment), waiter: Some(u64::MAX) });
         driver.tick();
     };
     deploy(&mut driver, 9, &[]);
@@ -253,7 +253,8 @@ fn who_is_released_is_executed_when_it_is_asked_again_and_nobody_else() {
         told.sort_by_key(|(waiter, _)| *waiter);
         told.into_iter().map(|(_, outcome)| outcome).collect::<Vec<_>>()
     };
-    let control = |driver: &mut Driver, control| driver.step(coordinator::Input::Control { control, waiter: u64::MAX });
+    let control =
+        |driver: &mut Driver, control| driver.step(coordinator::Input::Control { control, waiter: Some(u64::MAX) });
     let subject = |id| Subject::Request(RequestId(id));
     // They are set aside while they wait for their epoch.
     for id in [1, 2] {
@@ -366,7 +367,7 @@ fn a_deployment_takes_effect_with_an_epoch_and_a_removed_app_takes_its_state_alo
     driver.tick();
     assert!(driver.machine.state().len() == 2 && !driver.machine.state().is_empty());
     submit(&mut driver, request(3, 0, 0, &add(), false), 3);
-    driver.step(coordinator::Input::Control { control: Control::Remove("toy".into()), waiter: 4 });
+    driver.step(coordinator::Input::Control { control: Control::Remove("toy".into()), waiter: Some(4) });
     driver.tick();
     driver.step(coordinator::Input::Durable(Epoch(9)));
     assert_eq!(told(&driver)[2], (3, Err(Code::UnknownOperator)));

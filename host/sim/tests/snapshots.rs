@@ -63,10 +63,13 @@ fn perform(driver: &mut Driver, at: usize, step: Step, waiter: u64) {
         Step::HandOver if driver.taken.is_under_way() => driver.step(worker::Input::HandOver),
         Step::Snapshot | Step::HandOver => {}
         Step::Deploy(version) => {
-            driver.step(coordinator::Input::Control { control: Control::Deploy(deployment(version.into())), waiter });
+            driver.step(coordinator::Input::Control {
+                control: Control::Deploy(deployment(version.into())),
+                waiter: Some(waiter),
+            });
         }
         Step::Remove if driver.machine.catalog().app("toy").is_some() => {
-            driver.step(coordinator::Input::Control { control: Control::Remove("toy".into()), waiter });
+            driver.step(coordinator::Input::Control { control: Control::Remove("toy".into()), waiter: Some(waiter) });
             driver.tick();
         }
         Step::Remove => {}

@@ -281,7 +281,7 @@ async fn a_cluster_sets_aside_what_ends_one_worker_after_the_other() {
     let (mut asked, mut lives, begun) = (ask(&cluster), 0, Instant::now());
     // The gateway asks again by itself, whoever is there.
     let told_at_last = loop {
-        assert!(begun.elapsed() < PATIENCE, "{lives} workers have ended");
+        assert!(begun.elapsed() < PATIENCE, "{lives} workers have ended\n{}", cluster.said());
         for worker in workers {
             if cluster.process_mut(worker).has_ended().await.unwrap().is_some() {
                 lives += 1;
@@ -300,7 +300,7 @@ async fn a_cluster_sets_aside_what_ends_one_worker_after_the_other() {
     };
     is_quarantined(&told_at_last, "planted for panic:poison");
     // The other worker may take the call over, and end, before the third has come back to say what ended it.
-    assert!((3..=4).contains(&lives), "{lives} workers have ended");
+    assert!((3..=4).contains(&lives), "{lives} workers have ended\n{}", cluster.said());
     is_whole(&cluster).await;
     let all = quarantined(&cluster).await;
     let [one] = &all[..] else { panic!("{all:?}") };

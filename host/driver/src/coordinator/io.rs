@@ -216,8 +216,6 @@ pub enum Effect<W, R> {
         waiter: W,
         result: Result<SnapshotSummary, NoSnapshot>,
     },
-    /// Have a control sequenced: say [`Event::Deploy`], for nobody who waits.
-    Sequence(Control),
     /// Have partitions go to members that came without any, as few as do, among these nodes: say [`Event::Migrate`], for
     /// nobody who waits.
     ShareOut {

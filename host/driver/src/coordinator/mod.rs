@@ -52,7 +52,7 @@ pub use migration_history::{MigrationId, MigrationReport, MigrationState, Migrat
 pub use migrations::{MigrationMode, MigrationOptions, PLACEMENT_CHANGED, PaceChange};
 pub use placing::{Goal, plan};
 
-use styx_protocol::catalog::Control;
+use styx_protocol::catalog::{Catalog, Control};
 use styx_protocol::ids::{Generation, NodeId};
 use styx_protocol::machine::coordinator::Input;
 use styx_protocol::membership;
@@ -357,7 +357,7 @@ impl<W, R> CoordinatorDriver<W, R> {
         while self.leader.as_ref().is_some_and(|leader| leader.serves())
             && let Some((control, waiter)) = self.deployments.next_ready()
         {
-            self.machine(Input::Control { control, waiter }, step);
+            self.machine(Input::Control { control, waiter: Some(waiter) }, step);
         }
     }
 
@@ -372,18 +372,29 @@ impl<W, R> CoordinatorDriver<W, R> {
 
     // Suspicion.
 
-    /// A worker says what was under way when it ended. What is enough to set a request aside is logged before the
-    /// worker can be a member again.
+    /// A worker says what was under way when it ended, before it can be a member again.
     fn suspected(&mut self, worker: NodeId, suspects: Vec<Suspect>, step: &mut Step<'_, W, R>) {
         if self.suspects.get(&worker).map_or(&[][..], Vec::as_slice) == suspects {
             return;
         }
         self.suspects.insert(worker, suspects);
-        let catalog = self.leader.as_ref().map(|leader| leader.catalog());
-        let open = |suspect: &&Suspect| catalog.is_none_or(|catalog| !is_settled(suspect, catalog));
+        self.set_aside(step);
+    }
+
+    /// Has the epoch that is cut next set aside what workers have said enough of. Each generation begins with it: what one
+    /// has set aside that was over before its record was durable, nobody has.
+    fn set_aside(&mut self, step: &mut Step<'_, W, R>) {
+        let Some(leader) = self.leader.as_ref().filter(|leader| leader.serves()) else { return };
+        let open = |suspect: &&Suspect| !is_settled(suspect, leader.catalog());
         let all = self.suspects.values().flatten().filter(open);
-        let quarantined = judge(all, self.config.quarantine_after, step.now.wall);
-        step.extend(quarantined.into_iter().map(|quarantined| Effect::Sequence(Control::Quarantine(quarantined))));
+        for quarantined in judge(all, self.config.quarantine_after, step.now.wall) {
+            self.machine(Input::Control { control: Control::Quarantine(quarantined), waiter: None }, step);
+        }
+    }
+
+    /// Forgets who is in quarantine by now: once released, they are as good as any.
+    fn review_suspects(&mut self, catalog: &Catalog) {
+        self.suspects.values_mut().for_each(|suspects| suspects.retain(|suspect| !is_settled(suspect, catalog)));
     }
 
     // What others are shown.

@@ -45,6 +45,7 @@ impl<W, R> CoordinatorDriver<W, R> {
         self.restarted(step);
         self.membership(membership::Input::Live(generation), step);
         self.show_all(step);
+        self.set_aside(step);
         self.sequence(step);
         self.schedule_snapshots(step);
     }
@@ -76,6 +77,7 @@ impl<W, R> CoordinatorDriver<W, R> {
                     self.remember_owners();
                 }
                 if let Some(catalog) = catalog {
+                    self.review_suspects(&catalog);
                     step.push(Effect::PublishCatalog(catalog));
                     self.show_all(step);
                 }

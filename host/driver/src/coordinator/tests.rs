@@ -93,6 +93,8 @@ struct Rig {
     slow_log: bool,
     /// Workers that do not say that components are ready.
     slow_compilers: bool,
+    /// Workers that hear nothing of the machine.
+    slow_workers: bool,
     reading: Option<(Generation, usize)>,
     /// The log is read, and does nothing else.
     log_is_busy: bool,
@@ -124,6 +126,7 @@ impl Rig {
             appended: VecDeque::new(),
             slow_log: false,
             slow_compilers: false,
+            slow_workers: false,
             reading: None,
             log_is_busy: false,
             slow_reads: false,
@@ -193,6 +196,7 @@ impl Rig {
                 did(&effect);
             }
             match effect {
+                Effect::Send { .. } if self.slow_workers => {}
                 Effect::Send { to, message } => self.work(to, message),
                 Effect::SendControl { to, envelope: Envelope::Beat(beat) } => drop(self.heard.insert(to, beat)),
                 Effect::SendControl { to, envelope: Envelope::Invite(invite) } => self.join(to, invite),
@@ -378,34 +382,42 @@ fn what_several_workers_ended_of_is_set_aside_once_before_a_generation_begins() 
         lives,
         said: Some("boom".into()),
     };
-    let sequenced = |rig: &Rig| {
-        let control = |effect: &Effect<_, _>| match effect {
-            Effect::Sequence(Control::Quarantine(quarantined)) => Some(quarantined.subject.clone()),
-            _ => None,
-        };
-        rig.effects.iter().filter_map(control).collect::<Vec<_>>()
+    let subject = Subject::Request(RequestId(7));
+    let logged = |rig: &Rig| {
+        let controls = rig.log.iter().flat_map(|record| record.controls.iter());
+        controls.filter(|control| matches!(control, Control::Quarantine(one) if one.subject == subject)).count()
     };
     let mut rig = Rig::new(config(false), Leadership::Forever);
     rig.suspects.insert(NodeId(11), vec![suspect(1)]);
     rig.suspects.insert(NodeId(12), vec![suspect(1)]);
     rig.beats(4);
-    assert_eq!(sequenced(&rig), []);
-    rig.suspects.insert(NodeId(12), vec![suspect(2)]);
-    rig.beats(4);
-    let subject = Subject::Request(RequestId(7));
-    assert_eq!(sequenced(&rig), std::slice::from_ref(&subject), "three deaths, told once");
+    assert!(rig.driver.leader.as_ref().unwrap().serves());
 
-    // It is in the catalog: what workers still say adds nothing.
-    let control = rig.effects.iter().find_map(|effect| match effect {
-        Effect::Sequence(control) => Some(control.clone()),
-        _ => None,
-    });
-    rig.step(Event::Deploy { control: control.unwrap(), waiter: "nobody" });
+    // The third death is told of, and before the log says what comes of it the generation is over.
+    rig.slow_workers = true;
+    rig.suspects.insert(NodeId(12), vec![suspect(2)]);
+    rig.beats(2);
+    assert_eq!(logged(&rig), 0);
+    rig.slow_workers = false;
+    let gone = NetworkEvent::Unreached { peer: NodeId(12), gone: true, why: "killed".into() };
+    rig.step(Event::Network(gone));
     rig.beats(4);
+    assert!(rig.driver.leader.as_ref().unwrap().serves());
+    assert_eq!(logged(&rig), 1, "the next generation begins with it, though nobody has said anything new");
+    assert!(rig.log[0].controls.iter().any(|control| matches!(control, Control::Quarantine(_))));
     assert!(rig.driver.leader.as_ref().unwrap().catalog().quarantine().get(&subject).is_some());
+
+    // What is said again adds nothing, and once it is released, only what ends a process then counts.
     rig.suspects.insert(NodeId(11), vec![suspect(2)]);
     rig.beats(4);
-    assert_eq!(sequenced(&rig).len(), 1);
+    assert_eq!(logged(&rig), 1);
+    rig.suspects.clear();
+    rig.beats(1);
+    rig.step(Event::Deploy { control: Control::Release(subject.clone()), waiter: "admin" });
+    rig.suspects.insert(NodeId(11), vec![suspect(2)]);
+    rig.beats(4);
+    assert_eq!(logged(&rig), 1);
+    assert!(rig.driver.leader.as_ref().unwrap().catalog().quarantine().is_empty());
 }
 
 #[test]

@@ -203,7 +203,7 @@ impl<W, R, S> SingleDriver<W, R, S> {
             }
             SingleEvent::Client(ClientMessage::Read(query, to)) => self.read(query, to, effects),
             SingleEvent::Deploy { control, waiter } => {
-                self.machine_step(now, coordinator::Input::Control { control, waiter }, effects);
+                self.machine_step(now, coordinator::Input::Control { control, waiter: Some(waiter) }, effects);
             }
             SingleEvent::TakeSnapshot(waiter) => {
                 if self.snapshots.is_some() {

@@ -709,7 +709,7 @@ fn a_suspect_is_forgotten_once_it_is_in_quarantine() {
         reason: "it ended two processes".into(),
         since: Timestamp(1),
     };
-    rig.coordinate(coordinator::Input::Control { control: Control::Quarantine(quarantined), waiter: 1 });
+    rig.coordinate(coordinator::Input::Control { control: Control::Quarantine(quarantined), waiter: Some(1) });
     rig.cut();
     rig.coordinate(coordinator::Input::Durable(Epoch(1)));
     rig.later(HEARTBEAT);

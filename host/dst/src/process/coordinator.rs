@@ -293,7 +293,6 @@ impl Coordinator {
                 around.environment.wishes.answered(waiter, &result, snapshots)?;
             }
             Effect::SnapshotTaken(_) => {}
-            Effect::Sequence(_) => unreachable!("nobody is suspected here"),
             Effect::ShareOut { nodes, planned_on } => {
                 let sharers: Vec<usize> = nodes.iter().map(|node| node.0 as usize - 1).collect();
                 around.environment.placements.shares(&sharers)?;

@@ -115,7 +115,8 @@ impl Cluster {
             requests: 0,
             refused: false,
         };
-        cluster.coordinate(coordinator::Input::Control { control: Control::Deploy(toy::deployment(1)), waiter: 0 });
+        cluster
+            .coordinate(coordinator::Input::Control { control: Control::Deploy(toy::deployment(1)), waiter: Some(0) });
         cluster.tick();
         cluster.settle();
         cluster

@@ -91,7 +91,8 @@ impl Driver {
     /// A driver whose machine has the toy app deployed.
     pub fn deployed(config: Config) -> Self {
         let mut driver = Driver::new(config);
-        driver.step(coordinator::Input::Control { control: Control::Deploy(toy::deployment(1)), waiter: u64::MAX });
+        driver
+            .step(coordinator::Input::Control { control: Control::Deploy(toy::deployment(1)), waiter: Some(u64::MAX) });
         driver.tick();
         driver
     }

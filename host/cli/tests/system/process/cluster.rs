@@ -118,6 +118,14 @@ impl Cluster {
         self.processes.generation().await.unwrap()
     }
 
+    /// What all processes have said, for whoever looks for a mistake.
+    pub fn said(&self) -> String {
+        let files = std::fs::read_dir(self.directory()).unwrap().map(|file| file.unwrap().path());
+        let mut logs: Vec<_> = files.filter(|path| path.extension().is_some_and(|is| is == "log")).collect();
+        logs.sort();
+        logs.iter().map(|log| format!("{}:\n{}", log.display(), std::fs::read_to_string(log).unwrap())).collect()
+    }
+
     /// Starts processes that do not run, at the addresses that they had.
     pub async fn run(&mut self, roles: &[Role]) {
         self.processes.start_again(roles).await.unwrap();

@@ -34,8 +34,8 @@ pub enum Input<W> {
     /// A deployment to be sequenced.
     Control {
         control: Control,
-        /// Handed back with [`Action::Controlled`].
-        waiter: W,
+        /// Handed back with [`Action::Controlled`]; none if nobody waits.
+        waiter: Option<W>,
     },
     /// Wall-clock time goes on; an epoch may be cut.
     Tick {

@@ -51,7 +51,7 @@ pub struct Coordinator<W> {
     /// Who the workers are, for the log: nobody, where there is no other generation.
     seats: Vec<Seat>,
     catalog: Catalog,
-    controls: VecDeque<(Control, W)>,
+    controls: VecDeque<(Control, Option<W>)>,
     /// Somebody has something to do.
     woken: bool,
     round: Round,
@@ -195,7 +195,9 @@ impl<W> Coordinator<W> {
             Input::Control { control, waiter } => {
                 match self.check(&control).and_then(|()| self.check_carried(&control)) {
                     Ok(()) => self.controls.push_back((control, waiter)),
-                    Err(abort) => actions.push(Action::Controlled { waiter, result: Err(abort) }),
+                    Err(abort) => {
+                        actions.extend(waiter.map(|waiter| Action::Controlled { waiter, result: Err(abort) }));
+                    }
                 }
             }
             Input::Tick { now } => {
@@ -308,7 +310,7 @@ impl<W> Coordinator<W> {
             _ => None,
         });
         let migration = self.migration.take().and_then(|migration| migration.waiter);
-        held.chain(self.controls.drain(..).map(|(_, waiter)| waiter)).chain(migration).collect()
+        held.chain(self.controls.drain(..).filter_map(|(_, waiter)| waiter)).chain(migration).collect()
     }
 
     /// Whether a change can be sequenced, and if not, why.
@@ -410,7 +412,9 @@ impl<W> Coordinator<W> {
             if result.is_ok() {
                 self.catalog.apply(&control);
             }
-            self.outbox.hold(epoch, Action::Controlled { waiter, result });
+            if let Some(waiter) = waiter {
+                self.outbox.hold(epoch, Action::Controlled { waiter, result });
+            }
             controls.push(control);
         }
         actions.extend(self.outbox.take());

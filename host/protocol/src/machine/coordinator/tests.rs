@@ -221,11 +221,11 @@ fn what_is_too_much_for_one_record_waits_for_the_next_and_what_is_for_any_is_ref
     let remove = |bytes: usize| Control::Remove("x".repeat(bytes));
     let most = RecordBudget::new(1 << 20).control_max();
     let (mut coordinator, mut actions) = (coordinator(), Vec::new());
-    coordinator.step(Input::Control { control: remove(most), waiter: 0 }, &mut actions);
+    coordinator.step(Input::Control { control: remove(most), waiter: Some(0) }, &mut actions);
     let refused =
         matches!(&actions[..], [Action::Controlled { result: Err(abort), .. }] if abort.code == Code::TooLarge);
     assert!(refused, "{actions:?}");
-    coordinator.controls.extend([most - 1000, most - 1000, most / 2].map(|bytes| (remove(bytes), 0)));
+    coordinator.controls.extend([most - 1000, most - 1000, most / 2].map(|bytes| (remove(bytes), Some(0))));
     coordinator.step(Input::Tick { now: Timestamp(5) }, &mut actions);
     let begun = actions.iter().find_map(|action| match action {
         Action::Send { message: Message::Begin(begin), .. } => Some(begin.controls.len()),
@@ -374,7 +374,7 @@ fn a_migration_that_cannot_be_is_refused_and_changes_nothing() {
     // Without snapshots nothing else is waited for: the next epoch begins with it, and holds nothing but it.
     assert!(idle.has_work() && !idle.is_copied());
     let mut actions = Vec::new();
-    idle.step(Input::Control { control: Control::Remove("app".into()), waiter: 3 }, &mut Vec::new());
+    idle.step(Input::Control { control: Control::Remove("app".into()), waiter: Some(3) }, &mut Vec::new());
     idle.step(Input::Tick { now: Timestamp(1) }, &mut actions);
     let controls = actions.iter().find_map(|action| match action {
         Action::Send { message: Message::Begin(begin), .. } => Some(begin.controls.clone()),
@@ -418,7 +418,7 @@ fn what_waits_for_a_coordinator_that_is_over_is_given_up() {
     let _transcript = scenario!("coordinator");
     let mut coordinator = coordinator();
     coordinator.step(Input::Migrate { owners: vec![WorkerId(1); 4], waiter: Some(9) }, &mut Vec::new());
-    coordinator.controls.push_back((Control::Remove("app".into()), 3));
+    coordinator.controls.push_back((Control::Remove("app".into()), Some(3)));
     assert_eq!(coordinator.abandon(), [3, 9]);
     assert!(coordinator.abandon().is_empty());
 }

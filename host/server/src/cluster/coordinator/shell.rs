@@ -288,11 +288,6 @@ impl Shell {
                 quarantine::tell(&self.around.handle.catalog(), &catalog);
                 self.around.handle.show_catalog(catalog);
             }
-            Effect::Sequence(control) => {
-                let (nobody, _) = oneshot::channel();
-                self.step(Event::Deploy { control, waiter: Requester::Client(Waiter::Once(nobody)) });
-            }
-
             Effect::Full(full) => self.around.handle.admission().show_state(full),
             Effect::EpochEnded { summary, duration } => stats.finished(&summary, duration.as_micros() as u64),
             Effect::StageEnded { stage, spent } => stats.rounds.add(stage, spent),
