@@ -1,21 +1,26 @@
 #!/usr/bin/env bash
-# Looks for bytes that a fuzz target cannot bear: fuzz.sh [--seconds N] [--keep] [TARGET...]. Without a target all of them,
-# one after the other, N seconds each. What is found to reach more is kept in target/fuzz; --keep takes the smallest set
-# that reaches as much, of short inputs, into host/fuzz/corpus. An input that fails is in target/fuzz/failures.
+# Looks for bytes that a fuzz target cannot bear: fuzz.sh [--seconds N] [--runs N] [--keep] [TARGET...]. Without a target all
+# of them, one after the other, N seconds or so many runs each, whichever comes first. What is found to reach more is kept
+# in target/fuzz; --keep takes the smallest set that reaches as much, of short inputs, into host/fuzz/corpus. An input that
+# fails is in target/fuzz/failures.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-seconds=60
+seconds=
+runs=-1
 keep=
 targets=()
 while [ $# -gt 0 ]; do
   case $1 in
     --seconds) seconds=$2; shift ;;
+    --runs) runs=$2; shift ;;
     --keep) keep=1 ;;
-    -*) echo "fuzz.sh [--seconds N] [--keep] [TARGET...]" >&2; exit 2 ;;
+    -*) echo "fuzz.sh [--seconds N] [--runs N] [--keep] [TARGET...]" >&2; exit 2 ;;
     *) targets+=("$1") ;;
   esac
   shift
 done
+# So many runs take as long as they take.
+[ -n "$seconds" ] || { [ "$runs" = -1 ] && seconds=60 || seconds=0; }
 RUSTC_WORKSPACE_WRAPPER=$PWD/scripts/fuzz-rustc.sh cargo build --release --config scripts/checked.toml --quiet --workspace \
   --bin styx-fuzz --features styx-fuzz/libfuzzer
 fuzz=${CARGO_TARGET_DIR:-target}/release/styx-fuzz
@@ -27,9 +32,9 @@ mkdir -p $work/failures
 for target in "${targets[@]}"; do
   mkdir -p "$work/$target" "$work/seeds/$target" "host/fuzz/corpus/$target"
   export STYX_FUZZ_TARGET=$target STYX_FUZZ_SEEDS=$work/seeds/$target
-  echo "$target: $seconds seconds"
-  "$fuzz" "$work/$target" "host/fuzz/corpus/$target" "$STYX_FUZZ_SEEDS" -max_total_time="$seconds" -max_len=8192 -timeout=10 \
-    -rss_limit_mb=2048 -artifact_prefix="$work/failures/$target-" -verbosity=0 -print_final_stats=1 2>&1 |
+  [ "$runs" = -1 ] && echo "$target: $seconds seconds" || echo "$target: $runs runs"
+  "$fuzz" "$work/$target" "host/fuzz/corpus/$target" "$STYX_FUZZ_SEEDS" -runs="$runs" -max_total_time="$seconds" -max_len=8192 \
+    -timeout=10 -rss_limit_mb=2048 -artifact_prefix="$work/failures/$target-" -verbosity=0 -print_final_stats=1 2>&1 |
     grep -E 'stat::|panicked|ERROR|Test unit' || true
   [ "${PIPESTATUS[0]}" -eq 0 ] || { echo "$target: a failure; its input is in $work/failures" >&2; exit 1; }
   if [ -n "$keep" ]; then

@@ -20,7 +20,7 @@ use crate::limits::{
 pub const WASMTIME_VERSION: &str = "48.0.8";
 
 /// Grows whenever limits, fuel or the imports come to mean something else.
-const SEMANTICS_VERSION: u32 = 4;
+const SEMANTICS_VERSION: u32 = 5;
 
 /// The proposals in use: what guest toolchains emit, all of it deterministic. No threads, no
 /// garbage collector, no exceptions, no 64-bit memories, nothing asynchronous.

@@ -95,13 +95,13 @@ pub(crate) fn take(cx: &mut StoreContextMut<'_, Guest>) -> Result<Box<Context>> 
     Ok(context)
 }
 
-/// Puts the transaction back, and charges for what the host did: `moved` bytes, besides a fixed
+/// Puts the transaction back, and charges for what the host did: `work`, a unit for each byte moved, besides a fixed
 /// price. If the transaction is decided by now, the guest is given little fuel to end.
-pub(crate) fn put(cx: &mut StoreContextMut<'_, Guest>, context: Box<Context>, moved: usize) -> Result<()> {
+pub(crate) fn put(cx: &mut StoreContextMut<'_, Guest>, context: Box<Context>, work: usize) -> Result<()> {
     let decided = context.is_decided();
     cx.data_mut().context = Some(context);
     let left = cx.get_fuel()?;
-    let Some(mut left) = left.checked_sub(IMPORT_FUEL + moved as u64) else {
+    let Some(mut left) = left.checked_sub(IMPORT_FUEL + work as u64) else {
         cx.set_fuel(0)?;
         return Err(Trap::OutOfFuel.into());
     };
@@ -113,15 +113,15 @@ pub(crate) fn put(cx: &mut StoreContextMut<'_, Guest>, context: Box<Context>, mo
     cx.set_fuel(left)
 }
 
-/// Runs `f` on the attempt while the guest's memory is borrowed. Besides its result it says how
-/// many bytes it moves between guest and host.
+/// Runs `f` on the attempt while the guest's memory is borrowed. Besides its result it says what it costs, as a rule the
+/// bytes that it moves between guest and host.
 pub(crate) fn with_attempt<R>(
     cx: &mut StoreContextMut<'_, Guest>,
     f: impl FnOnce(&StoreContextMut<'_, Guest>, &mut Attempt) -> Result<(R, usize)>,
 ) -> Result<R> {
     let mut context = take(cx)?;
     let result = f(cx, &mut context.attempt);
-    put(cx, context, result.as_ref().map_or(0, |&(_, moved)| moved))?;
+    put(cx, context, result.as_ref().map_or(0, |&(_, work)| work))?;
     result.map(|(value, _)| value)
 }
 

@@ -42,6 +42,11 @@ struct KeyRange {
 /// Price of an entry of a scan, in bytes, besides its own.
 const ENTRY_BYTES: usize = 32;
 
+/// Fuel that an access to an entity costs besides its bytes, about the time that its execution, reservation, validation and
+/// commit take: so a budget of fuel bounds the machine steps of an epoch, too. Each access pays the same, wherever it is
+/// executed and whatever was accessed before.
+const ACCESS_FUEL: usize = 1000;
+
 pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>, clustered: bool) -> Result<()> {
     type Cx<'a> = StoreContextMut<'a, Guest>;
     remote::add(
@@ -50,7 +55,7 @@ pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>, clustered: bool) -> Re
         "get",
         |cx, attempt, (key,): (WasmStr,)| {
             let key = key.to_str(cx)?;
-            Ok((attempt.get(&key), key.len()))
+            Ok((attempt.get(&key), ACCESS_FUEL + key.len()))
         },
         |attempt, responses| Locality::Local(attempt.got(responses)),
         |value| {
@@ -64,7 +69,7 @@ pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>, clustered: bool) -> Re
         "put",
         |cx, attempt, (key, value): (WasmStr, WasmList<u8>)| {
             let key = key.to_str(cx)?;
-            Ok((attempt.put(&key, value.as_le_slice(cx)), key.len() + value.len()))
+            Ok((attempt.put(&key, value.as_le_slice(cx)), ACCESS_FUEL + key.len() + value.len()))
         },
         acknowledged,
         |()| ((), 0),
@@ -75,7 +80,7 @@ pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>, clustered: bool) -> Re
         "delete",
         |cx, attempt, (key,): (WasmStr,)| {
             let key = key.to_str(cx)?;
-            Ok((attempt.delete(&key), key.len()))
+            Ok((attempt.delete(&key), ACCESS_FUEL + key.len()))
         },
         acknowledged,
         |()| ((), 0),

@@ -398,6 +398,26 @@ fn the_hosts_work_costs_fuel_too() {
     assert!((40..=50).contains(&rounds), "{rounds} rounds");
 }
 
+/// What an epoch may use bounds how many entities its machine steps meet: about 900,000 with 1,000 million.
+#[test]
+fn an_access_costs_what_its_epoch_will_have_of_it() {
+    // Reads another entity over and over, and counts; the count is what its own one says when it ends.
+    let body = "
+      (loop $l
+        (call $get (i32.const 1024) (i32.const 4) (i32.const 128))
+        (local.set $i (i32.add (local.get $i) (i32.const 1)))
+        (i32.store (i32.const 2048) (local.get $i))
+        (call $put-own (i32.const 2048) (i32.const 4))
+        (br $l))
+      (unreachable)";
+    let mut world = World::with(&[Guest::body("A", &["f"], body)], small(), Determinism::Off, Isolation::Warm);
+    let execution = world.run("A", "k", "f", b"");
+    assert_eq!(code(&execution), Code::OutOfFuel, "{}", message(&execution));
+    let rounds = execution.footprint.accesses.iter().find_map(|(_, access)| access.write().flatten().cloned()).unwrap();
+    let rounds = u32::from_le_bytes(rounds[..4].try_into().unwrap());
+    assert!((2_000..=2_600).contains(&rounds), "{rounds} rounds");
+}
+
 #[test]
 fn calls_may_nest_to_the_limit_with_full_stacks() {
     // Each call recurses as deep as its own stack allows, and calls the next one from down there.
