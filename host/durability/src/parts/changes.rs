@@ -42,6 +42,10 @@ impl Change {
     pub fn key(&self) -> &[u8] {
         self.name.bytes()
     }
+
+    pub fn bytes(&self) -> usize {
+        self.key().len() + self.value.as_ref().map_or(0, |value| value.len())
+    }
 }
 
 /// Changes by partition.

@@ -11,7 +11,7 @@ use styx_planted::{Bug, planted};
 use styx_protocol::ids::{Epoch, Generation, PartitionId};
 use styx_protocol::snapshot::WorkerSnapshot;
 use styx_protocol::state::Write;
-use styx_storage::snapshot::{CONCURRENCY, PartKind, PartRef, SentPart, SnapshotError, SnapshotStore};
+use styx_storage::snapshot::{PartKind, PartRef, SnapshotError, SnapshotStore};
 
 use self::changes::{Change, Changes};
 pub(crate) use self::changes::{REPLIES, decode};
@@ -58,6 +58,12 @@ pub trait Conditions {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Halt(pub String);
+
+/// Bytes of a pack, about, before they are compressed: so much is written again when a store has not taken it.
+const PACK_BYTES: usize = 64 << 20;
+
+/// What has changed in a partition.
+type Changed<'a> = (PartitionId, &'a [Change]);
 
 /// A worker's part of the snapshots of a generation.
 #[derive(Debug)]
@@ -108,17 +114,12 @@ impl DeltaWriter {
         let mut collected = std::mem::replace(&mut self.collected, Changes::new(self.partitions));
         let mut parts = Vec::new();
         let changed: Vec<_> = collected.sorted().collect();
-        for some in changed.chunks(CONCURRENCY) {
-            let sent: Vec<_> = some.iter().map(|(partition, changes)| self.send(epoch, *partition, changes)).collect();
-            let arrived: Vec<_> = sent.into_iter().map(|sent| sent.and_then(SentPart::wait)).collect();
-            for ((partition, changes), first) in some.iter().zip(arrived) {
-                let mut first = Some(first);
-                let again = || self.send(epoch, *partition, changes).and_then(SentPart::wait);
-                let Some(part) = persist(|| first.take().unwrap_or_else(again), conditions)? else {
-                    return Ok(Outcome::GaveUp);
-                };
-                parts.push(part);
-            }
+        let mut left = changed.as_slice();
+        while !left.is_empty() {
+            let (some, others) = left.split_at(fill(left, PACK_BYTES));
+            let Some(packed) = persist(|| self.pack(epoch, some), conditions)? else { return Ok(Outcome::GaveUp) };
+            parts.extend(packed);
+            left = others;
         }
         self.kind = PartKind::Delta;
         let objects = objects::encode(&parts);
@@ -126,16 +127,30 @@ impl DeltaWriter {
         Ok(Outcome::Written(WrittenPart { epoch, objects, hashes, carried }))
     }
 
-    fn send(&self, epoch: Epoch, partition: PartitionId, changes: &[Change]) -> Result<SentPart, SnapshotError> {
-        let mut writer = self.store.part_writer(self.kind, partition.0, epoch.0, self.generation.0)?;
-        for change in changes {
-            // What is not there needs no word in a base.
-            if change.value.is_some() || (self.kind == PartKind::Delta && !planted(Bug::DeletesNotWritten)) {
-                writer.push(change.operator, change.key(), change.value.as_deref())?;
+    fn pack(&self, epoch: Epoch, changed: &[Changed<'_>]) -> Result<Vec<PartRef>, SnapshotError> {
+        let mut pack = self.store.pack_writer(epoch.0, self.generation.0);
+        for (partition, changes) in changed {
+            let mut part = pack.part(self.kind, partition.0)?;
+            for change in *changes {
+                // What is not there needs no word in a base.
+                if change.value.is_some() || (self.kind == PartKind::Delta && !planted(Bug::DeletesNotWritten)) {
+                    part.push(change.operator, change.key(), change.value.as_deref())?;
+                }
             }
+            part.finish()?;
         }
-        writer.send()
+        pack.finish()
     }
+}
+
+/// How many of these, one at least, come to so many bytes.
+fn fill(changed: &[Changed<'_>], bytes: usize) -> usize {
+    let sizes = changed.iter().map(|(_, changes)| changes.iter().map(Change::bytes).sum::<usize>());
+    let sums = sizes.scan(0, |sum, size| {
+        *sum += size;
+        Some(*sum)
+    });
+    1 + sums.take_while(|sum| *sum < bytes).count().min(changed.len() - 1)
 }
 
 /// Does it as often as the [driver](Retry) says; `None` if it gives up.

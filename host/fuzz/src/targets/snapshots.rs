@@ -71,7 +71,7 @@ pub fn manifest(bytes: &[u8]) -> bool {
 }
 
 pub fn manifests() -> Vec<Vec<u8>> {
-    files("storage/tests/snapshot/formats/v1/manifests")
+    ["v1", "v2"].iter().flat_map(|of| files(&format!("storage/tests/snapshot/formats/{of}/manifests"))).collect()
 }
 
 /// A part that its manifest means, whatever it holds. The first byte says what the manifest says of it.
@@ -88,6 +88,8 @@ pub fn part(bytes: &[u8]) -> bool {
     let footer = bytes.len().saturating_sub(56);
     let part = PartRef {
         object: "parts/one".into(),
+        object_bytes: bytes.len() as u64,
+        offset: 0,
         kind,
         partition: number(14, 2) as u16,
         name: if kind == PartKind::System { "coordinator".into() } else { String::new() },

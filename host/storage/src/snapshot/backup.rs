@@ -1,13 +1,16 @@
 //! Export and import of a snapshot: backup, and the start of another cluster from it.
 
+use std::collections::BTreeMap;
+
 use super::SnapshotStore;
 use super::error::SnapshotError;
 use super::identity;
 use super::location::{RetryPolicy, StoreLocation};
-use super::manifest::{Manifest, PartRef, object_name, sequence_of};
+use super::manifest::{self, Manifest, PartRef, sequence_of};
 use super::objects::Objects;
-use super::part::Header;
 use super::part::fetch::Fetch;
+use super::part::object_name;
+use super::part::pieces::Pieces;
 use super::part::reader::PartReader;
 use super::upload::Upload;
 use super::verify::Progress;
@@ -48,7 +51,8 @@ impl SnapshotStore {
     ) -> Result<Transferred, SnapshotError> {
         let manifest = self.read_manifest(sequence)?;
         let target = Self::open(to, self.identity, self.objects.runtime())?;
-        let progress = copy(&self.objects, &target.objects, manifest.parts().map(|part| (part, part.clone())), report)?;
+        let names = manifest.parts().map(|part| (part.object.clone(), part.object.clone())).collect();
+        let progress = copy(&self.objects, &target.objects, &manifest, &names, report)?;
         target.put_copy(&manifest)?;
         Ok(Transferred { manifest, progress })
     }
@@ -72,30 +76,27 @@ impl SnapshotStore {
         let Some(theirs) = identity::read(&source)? else {
             return Err(from.unusable("there are no snapshots there: name the place of an export"));
         };
-        let newest = source.list(super::manifest::FOLDER, None)?;
+        let newest = source.list(manifest::FOLDER, None)?;
         let Some(sequence) = newest.iter().rev().find_map(|object| sequence_of(&object.name)) else {
             return Err(from.unusable("there are no snapshots there: name the place of an export"));
         };
-        let Some(found) = source.get(&object_name(sequence))? else {
-            return Err(SnapshotError::Missing { object: object_name(sequence) });
+        let Some(found) = source.get(&manifest::object_name(sequence))? else {
+            return Err(SnapshotError::Missing { object: manifest::object_name(sequence) });
         };
         let mut manifest = Manifest::decode(sequence, &found.bytes)?;
         if manifest.identity != theirs {
             let what = format!("it is of cluster {:032x}, not of {theirs:032x}", manifest.identity);
-            return Err(SnapshotError::damaged(&object_name(sequence), 0, what));
+            return Err(SnapshotError::damaged(&manifest::object_name(sequence), 0, what));
         }
-        let old: Vec<_> = manifest.parts().cloned().collect();
         // Names tell generations, by which garbage is known: theirs mean nothing here.
+        let (mut names, epoch) = (BTreeMap::new(), manifest.epoch);
         for part in manifest.partitions.values_mut().flatten().chain(manifest.system.values_mut()) {
-            let header = Header {
-                kind: part.kind,
-                partition: part.partition,
-                epoch: part.epoch,
-                generation: imported.generation,
-                name: part.name.clone(),
-            };
-            part.object = header.object_name(self.objects.runtime().nonce());
-            self.uncommitted.insert(&part.object);
+            let name = names.entry(part.object.clone()).or_insert_with(|| {
+                let name = object_name(epoch, imported.generation, self.objects.runtime().nonce());
+                self.uncommitted.insert(&name);
+                name
+            });
+            part.object.clone_from(name);
         }
         let manifest = Manifest {
             identity: self.identity,
@@ -105,8 +106,7 @@ impl SnapshotStore {
             created_us: imported.created_us,
             ..manifest
         };
-        let pairs = old.iter().zip(manifest.parts().cloned());
-        let result = copy(&source, &self.objects, pairs, report).and_then(|progress| {
+        let result = copy(&source, &self.objects, &manifest, &names, report).and_then(|progress| {
             self.put_copy(&manifest)?;
             Ok(Transferred { manifest: manifest.clone(), progress })
         });
@@ -129,33 +129,35 @@ impl SnapshotStore {
     }
 }
 
-/// Copies parts to their new names, reads them back there and checks them.
-fn copy<'a>(
+/// Copies the objects of a snapshot to their new names, by the old ones, reads its parts back there and checks them.
+/// `manifest` has the new names.
+fn copy(
     from: &Objects,
     to: &Objects,
-    parts: impl Iterator<Item = (&'a PartRef, PartRef)>,
+    manifest: &Manifest,
+    names: &BTreeMap<String, String>,
     report: &dyn Fn(Progress),
 ) -> Result<Progress, SnapshotError> {
-    let parts: Vec<_> = parts.collect();
-    let mut progress = Progress {
-        objects: 0,
-        objects_total: parts.len() as u64,
-        bytes: 0,
-        bytes_total: parts.iter().map(|(part, _)| part.bytes).sum(),
-    };
-    for (old, new) in parts {
-        let mut fetch = Fetch::new(from.clone(), old.object.clone(), old.bytes);
-        let mut upload = Upload::new(to.clone(), new.object.clone());
+    let mut objects: BTreeMap<&str, Vec<&PartRef>> = BTreeMap::new();
+    manifest.parts().for_each(|part| objects.entry(&part.object).or_default().push(part));
+    let bytes_total = objects.values().filter_map(|parts| Some(parts.first()?.object_bytes)).sum();
+    let mut progress = Progress { objects: 0, objects_total: objects.len() as u64, bytes: 0, bytes_total };
+    for (old, new) in names {
+        let parts = &objects[new.as_str()];
+        let bytes = parts[0].object_bytes;
+        let mut fetch = Fetch::whole(from.clone(), old, bytes);
+        let mut upload = Upload::new(to.clone(), new.clone());
         let mut at = 0;
-        while at < old.bytes {
-            let length = PIECE_BYTES.min(old.bytes - at);
+        while at < bytes {
+            let length = PIECE_BYTES.min(bytes - at);
             upload.write(fetch.take(at, length as usize)?)?;
             at += length;
         }
         upload.finish().wait()?;
-        PartReader::open(to.clone(), &new)?.check()?;
+        let pieces = Pieces::of(to, parts.iter().copied());
+        parts.iter().try_for_each(|part| PartReader::open_among(&pieces, part)?.check())?;
         progress.objects += 1;
-        progress.bytes += old.bytes;
+        progress.bytes += bytes;
         report(progress);
     }
     Ok(progress)

@@ -53,7 +53,7 @@ impl ClusterMetadata {
 
     fn read_cluster(&self) -> Result<Option<u128>, SnapshotError> {
         let Some(found) = self.objects.get(CLUSTER)? else { return Ok(None) };
-        let body = envelope::unwrap(MAGIC, VERSION, CLUSTER, &found.bytes)?;
+        let (_, body) = envelope::unwrap(MAGIC, VERSION, CLUSTER, &found.bytes)?;
         let body = body.as_slice().try_into();
         let body =
             body.map_err(|_| SnapshotError::damaged(CLUSTER, envelope::HEADER as u64, "it has a wrong length"))?;
@@ -75,7 +75,7 @@ impl ClusterMetadata {
     pub fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, SnapshotError> {
         let name = component(digest);
         let Some(found) = self.objects.get(&name)? else { return Ok(None) };
-        Ok(Some(envelope::unwrap(COMPONENT_MAGIC, VERSION, &name, &found.bytes)?.into_vec()))
+        Ok(Some(envelope::unwrap(COMPONENT_MAGIC, VERSION, &name, &found.bytes)?.1.into_vec()))
     }
 }
 

@@ -1,13 +1,13 @@
 //! Retention, and the collection of what no snapshot needs any more.
 //!
 //! Deleting is the one thing here that cannot be taken back, so it is done only to what provably nobody will
-//! mention. A part that no manifest mentions may be
+//! mention. A pack of which no manifest mentions anything may be
 //! - *garbage of an older generation* than the newest manifest's: who wrote it can commit no more;
 //! - *under way in this process*: it is on the store's list of those and left alone;
-//! - *under way in another process of this generation* (a worker that writes its partitions' parts): left alone
+//! - *under way in another process of this generation* (a worker that writes its partitions): left alone
 //!   until it is older than the grace period, by the store's clock.
 //!
-//! The parts are listed *before* the manifests: a part that is mentioned in between was there when the manifests
+//! The packs are listed *before* the manifests: one that is mentioned in between was there when the manifests
 //! were read, and is found to be mentioned.
 
 use std::collections::{BTreeSet, HashSet};
@@ -50,7 +50,7 @@ pub struct Collected {
     pub retained: Vec<u64>,
     /// Manifests deleted.
     pub manifests: u64,
-    /// Parts deleted.
+    /// Packs of parts deleted.
     pub parts: u64,
     /// Their size, bytes.
     pub bytes: u64,
@@ -79,7 +79,7 @@ impl SystemNames {
 }
 
 impl SnapshotStore {
-    /// Deletes snapshots that need not be retained, then parts that no retained one mentions. `now_us` is the time,
+    /// Deletes snapshots that need not be retained, then packs of which no retained one mentions anything. `now_us` is the time,
     /// microseconds since 1970.
     ///
     /// Manifests that cannot be read are kept, and while there is one, parts are kept as well: what they mention is

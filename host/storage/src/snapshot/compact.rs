@@ -8,13 +8,17 @@
 //!   is not more than twice as large as the run: the logarithmic method, where a byte moves into a run of at least
 //!   about 1½ times the size each time. A large base with a trickle of changes is thus left alone.
 //!
-//! A small partition, base and all, costs objects and requests rather than bytes: it is merged to a base when it has too
-//! many deltas, and only then.
+//! A small partition, base and all, costs requests rather than bytes: it is merged to a base when it has too many deltas, and
+//! only then.
+//!
+//! An object goes when nothing in it is mentioned. Where objects hold more that is not mentioned than that is, partitions that
+//! have something in one of which less than half is are merged to a base, however short their chains are: so about twice as
+//! much is kept as is mentioned.
 //!
 //! A call does a few partitions and writes one manifest, of the same epoch, so that there is never a storm.
 //! Snapshots go on meanwhile; a result whose parts are no longer in the chain is dropped.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use super::SnapshotStore;
@@ -22,9 +26,7 @@ use super::commit::OnConflict;
 use super::error::SnapshotError;
 use super::manifest::{Manifest, PartKind, PartRef};
 use super::merge::merge;
-use super::objects::CONCURRENCY;
-use super::part::Header;
-use super::part::writer::{PartWriter, SentPart};
+use super::part::pieces::Pieces;
 
 /// When to merge, and how much at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,13 +41,22 @@ pub struct CompactionPolicy {
     pub partitions_max: usize,
     /// When this many bytes were read, as stored, no further partition is begun.
     pub bytes_max: u64,
+    /// Bytes in objects that nothing mentions, of no more than which nobody cares.
+    pub waste_bytes: u64,
 }
 
 impl Default for CompactionPolicy {
     /// Eight deltas, half the base, 256 KiB are small; 128 partitions or 256 MiB a call, so that of 1,024 partitions that
-    /// all change, each is done every eighth time.
+    /// all change, each is done every eighth time; 32 MiB are wasted before anybody cares.
     fn default() -> Self {
-        Self { deltas_max: 8, share_percent: 50, small_bytes: 256 << 10, partitions_max: 128, bytes_max: 256 << 20 }
+        Self {
+            deltas_max: 8,
+            share_percent: 50,
+            small_bytes: 256 << 10,
+            partitions_max: 128,
+            bytes_max: 256 << 20,
+            waste_bytes: 32 << 20,
+        }
     }
 }
 
@@ -64,8 +75,30 @@ pub struct Compacted {
 }
 
 impl CompactionPolicy {
-    /// Which parts of a chain to merge, if any. A range that starts at 0 becomes a base.
-    pub(crate) fn plan(&self, chain: &[PartRef]) -> Option<Range<usize>> {
+    /// Which parts of a chain to merge, if any, where these objects are sparse. A range that starts at 0 becomes a base.
+    fn plan_among(&self, chain: &[PartRef], sparse: &HashSet<&str>) -> Option<Range<usize>> {
+        let is_sparse = chain.iter().any(|part| sparse.contains(part.object.as_str()));
+        if is_sparse { Some(0..chain.len()) } else { self.plan(chain) }
+    }
+
+    /// Objects of which less than half is mentioned, where all together hold too much that is not.
+    fn sparse<'a>(&self, manifest: &'a Manifest) -> HashSet<&'a str> {
+        let mut objects: HashMap<&str, (u64, u64)> = HashMap::new();
+        for part in manifest.partitions.values().flatten() {
+            objects.entry(&part.object).or_insert((0, part.object_bytes)).0 += part.bytes;
+        }
+        let add =
+            |sum: (u64, u64), object: &(u64, u64)| (sum.0.saturating_add(object.0), sum.1.saturating_add(object.1));
+        let (mentioned, all) = objects.values().fold((0, 0), add);
+        let waste = all.saturating_sub(mentioned);
+        if waste <= self.waste_bytes.max(mentioned) {
+            return HashSet::new();
+        }
+        objects.retain(|_, (mentioned, all)| mentioned.saturating_mul(2) < *all);
+        objects.into_keys().collect()
+    }
+
+    fn plan(&self, chain: &[PartRef]) -> Option<Range<usize>> {
         let first = usize::from(chain.first().is_some_and(|part| part.kind == PartKind::Base));
         let deltas = &chain[first..];
         let base: u64 = chain[..first].iter().map(|part| part.bytes).sum();
@@ -115,34 +148,36 @@ impl SnapshotStore {
         stop: &dyn Fn() -> bool,
     ) -> Result<Compacted, SnapshotError> {
         let Some(head) = self.head_manifest()? else { return Ok(Compacted::default()) };
+        let sparse = policy.sparse(&head);
         let mut plans: Vec<_> = head
             .partitions
             .iter()
-            .filter_map(|(partition, chain)| Some((*partition, chain[policy.plan(chain)?].to_vec())))
+            .filter_map(|(partition, chain)| Some((*partition, chain[policy.plan_among(chain, &sparse)?].to_vec())))
             .collect();
         // Longest first: they cost a recovery most.
         plans.sort_by_key(|(partition, parts)| (std::cmp::Reverse(parts.len()), *partition));
         let mut compacted = Compacted { remaining: plans.len(), ..Compacted::default() };
-        let (mut merged, mut sent) = (Vec::new(), VecDeque::new());
-        for (partition, from) in plans {
-            if merged.len() + sent.len() >= policy.partitions_max || compacted.read_bytes >= policy.bytes_max {
-                break;
-            }
-            let whole = head.partitions[&partition][0].object == from[0].object;
-            compacted.read_bytes += from.iter().map(|part| part.bytes).sum::<u64>();
-            let result = self.merge_run(partition, &from, whole, generation, stop).and_then(|to| {
-                sent.push_back((partition, from, to));
-                while sent.len() >= CONCURRENCY {
-                    merged.push(arrived(&mut sent)?);
-                }
-                Ok(())
-            });
-            self.or_abandon(result, &merged)?;
+        plans.truncate(policy.partitions_max);
+        let bytes = |(_, from): &(u16, Vec<PartRef>)| from.iter().map(|part| part.bytes).sum::<u64>();
+        let begun = plans.iter().take_while(|plan| {
+            let begins = compacted.read_bytes < policy.bytes_max;
+            compacted.read_bytes += if begins { bytes(plan) } else { 0 };
+            begins
+        });
+        let begun = begun.count();
+        plans.truncate(begun);
+        // In the order in which they stand in packs, so that what is read of one is not held for long.
+        plans.sort_by_key(|(partition, _)| *partition);
+        let pieces = Pieces::of(&self.objects, plans.iter().flat_map(|(_, from)| from));
+        let mut pack = self.pack_writer(head.epoch, generation);
+        for (partition, from) in &plans {
+            let whole = head.partitions[partition][0] == from[0];
+            let kind = if whole { PartKind::Base } else { PartKind::Delta };
+            let epoch = from.last().expect("a run is not empty").epoch;
+            merge(&pieces, from, pack.part_of(kind, *partition, epoch)?, kind, stop)?;
         }
-        while !sent.is_empty() {
-            let result = arrived(&mut sent);
-            merged.push(self.or_abandon(result, &merged)?);
-        }
+        let merged = pack.finish()?.into_iter().zip(plans);
+        let merged: Vec<_> = merged.map(|(to, (partition, from))| Merged { partition, from, to }).collect();
         compacted.written_bytes = merged.iter().map(|merged| merged.to.bytes).sum();
         compacted.remaining -= merged.len();
         if merged.is_empty() {
@@ -165,39 +200,13 @@ impl SnapshotStore {
         }
         Ok(compacted)
     }
-
-    /// After an error, nobody will mention what was merged.
-    fn or_abandon<T>(&self, result: Result<T, SnapshotError>, merged: &[Merged]) -> Result<T, SnapshotError> {
-        result.inspect_err(|_| self.abandon(merged.iter().map(|merged| &merged.to)))
-    }
-
-    fn merge_run(
-        &self,
-        partition: u16,
-        from: &[PartRef],
-        whole: bool,
-        generation: u64,
-        stop: &dyn Fn() -> bool,
-    ) -> Result<SentPart, SnapshotError> {
-        let kind = if whole { PartKind::Base } else { PartKind::Delta };
-        let epoch = from.last().expect("a run is not empty").epoch;
-        let header = Header { kind, partition, epoch, generation, name: String::new() };
-        let writer = PartWriter::new(self.objects.clone(), &self.uncommitted, header)?;
-        merge(&self.objects, from, writer, kind, stop)
-    }
-}
-
-/// Waits for the first of those that were sent.
-fn arrived(sent: &mut VecDeque<(u16, Vec<PartRef>, SentPart)>) -> Result<Merged, SnapshotError> {
-    let (partition, from, to) = sent.pop_front().expect("something was sent");
-    Ok(Merged { partition, from, to: to.wait()? })
 }
 
 impl Merged {
     /// Replaces the run in the manifest's chain; false if it is no longer there.
     fn put_into(&self, manifest: &mut Manifest) -> bool {
         let Some(chain) = manifest.partitions.get_mut(&self.partition) else { return false };
-        let Some(at) = chain.iter().position(|part| part.object == self.from[0].object) else { return false };
+        let Some(at) = chain.iter().position(|part| *part == self.from[0]) else { return false };
         let run = at..at + self.from.len();
         if chain.get(run.clone()).is_none_or(|run| run != self.from) {
             return false;
@@ -217,6 +226,8 @@ mod tests {
     fn chain(base: u64, deltas: &[u64]) -> Vec<PartRef> {
         let part = |kind, bytes| PartRef {
             object: String::new(),
+            object_bytes: bytes,
+            offset: 0,
             kind,
             partition: 0,
             name: String::new(),
@@ -297,5 +308,44 @@ mod tests {
         // A base is written anew for its share, and never as part of a run.
         let seldom = CompactionPolicy { share_percent: 1000, ..policy };
         assert_eq!(seldom.plan(&chain(100, &[30, 30, 30])), Some(1..4));
+    }
+
+    #[test]
+    fn what_is_in_an_object_of_which_little_is_mentioned_is_merged() {
+        let of = |object: &str, object_bytes| {
+            let rename = |part: PartRef| PartRef { object: object.to_owned(), object_bytes, ..part };
+            chain(40, &[]).into_iter().map(rename).collect::<Vec<_>>()
+        };
+        let mut manifest = Manifest {
+            identity: 1,
+            sequence: 1,
+            generation: 1,
+            epoch: 1,
+            state_hash: 0,
+            chain_hash: 0,
+            log_position: 0,
+            created_us: 0,
+            partitions: [(1, of("sparse", 161)), (2, of("half", 80)), (3, of("both", 160)), (4, of("both", 160))]
+                .into(),
+            system: BTreeMap::from([("s".to_owned(), of("system", 1000).remove(0))]),
+        };
+        let policy = CompactionPolicy { waste_bytes: 200, ..CompactionPolicy::default() };
+        let plan = |policy: &CompactionPolicy, manifest: &Manifest, partition: u16| {
+            policy.plan_among(&manifest.partitions[&partition], &policy.sparse(manifest))
+        };
+        // 241 of 401 bytes are not mentioned, and 160 are.
+        let plans = |manifest: &Manifest| [1, 2, 3].map(|partition| plan(&policy, manifest, partition));
+        assert_eq!(plans(&manifest), [Some(0..1), None, None]);
+        // The other one has gone elsewhere.
+        manifest.partitions.remove(&4);
+        assert_eq!(plans(&manifest), [Some(0..1), None, Some(0..1)]);
+        // It is not much; or not more than what is mentioned.
+        let careless = CompactionPolicy { waste_bytes: 281, ..policy };
+        assert_eq!(plan(&careless, &manifest, 1), None);
+        manifest.partitions.insert(
+            5,
+            of("whole", 40).into_iter().map(|part| PartRef { bytes: 400, object_bytes: 400, ..part }).collect(),
+        );
+        assert_eq!(plans(&manifest), [None, None, None]);
     }
 }

@@ -35,8 +35,13 @@ pub(crate) fn wrap(magic: &[u8; 8], version: u16, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The body, aligned for rkyv.
-pub(crate) fn unwrap(magic: &[u8; 8], known: u16, object: &str, bytes: &[u8]) -> Result<AlignedVec<16>, SnapshotError> {
+/// The version, and the body, aligned for rkyv.
+pub(crate) fn unwrap(
+    magic: &[u8; 8],
+    known: u16,
+    object: &str,
+    bytes: &[u8],
+) -> Result<(u16, AlignedVec<16>), SnapshotError> {
     let damaged = |offset: usize, what: String| SnapshotError::damaged(object, offset as u64, what);
     if bytes.len() < HEADER {
         return Err(damaged(bytes.len(), format!("it ends after {} bytes", bytes.len())));
@@ -58,7 +63,7 @@ pub(crate) fn unwrap(magic: &[u8; 8], known: u16, object: &str, bytes: &[u8]) ->
     }
     let mut aligned = AlignedVec::with_capacity(length);
     aligned.extend_from_slice(body);
-    Ok(aligned)
+    Ok((version, aligned))
 }
 
 #[cfg(test)]
@@ -69,7 +74,8 @@ mod tests {
     fn what_was_cut_off_or_appended_is_told_from_what_was_altered() {
         let whole = wrap(b"magic  7", 1, b"some body");
         let refused = |bytes: &[u8]| unwrap(b"magic  7", 1, "it", bytes).unwrap_err().to_string();
-        assert_eq!(&unwrap(b"magic  7", 1, "it", &whole).unwrap()[..], b"some body");
+        let (version, body) = unwrap(b"magic  7", 2, "it", &whole).unwrap();
+        assert_eq!((version, &body[..]), (1, &b"some body"[..]));
         assert!(refused(&whole[..whole.len() - 1]).contains("its body has 8 bytes instead of 9"));
         assert!(refused(&[&whole[..], b"!"].concat()).contains("its body has 10 bytes instead of 9"));
         assert!(refused(&[&whole[..whole.len() - 1], b"!"].concat()).contains("the checksum does not fit"));

@@ -12,7 +12,7 @@ const VERSION: u16 = 1;
 /// Id of the owner; `None` if there is none.
 pub(crate) fn read(objects: &Objects) -> Result<Option<u128>, SnapshotError> {
     let Some(found) = objects.get(OBJECT)? else { return Ok(None) };
-    let body = envelope::unwrap(MAGIC, VERSION, OBJECT, &found.bytes)?;
+    let (_, body) = envelope::unwrap(MAGIC, VERSION, OBJECT, &found.bytes)?;
     let body = body.as_slice().try_into();
     let body = body.map_err(|_| SnapshotError::damaged(OBJECT, envelope::HEADER as u64, "it has a wrong length"))?;
     Ok(Some(u128::from_le_bytes(body)))

@@ -69,7 +69,7 @@ impl LeaseRecord {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, SnapshotError> {
-        let body = envelope::unwrap(MAGIC, VERSION, OBJECT, bytes)?;
+        let (_, body) = envelope::unwrap(MAGIC, VERSION, OBJECT, bytes)?;
         rkyv::from_bytes::<Self, rancor::Error>(&body)
             .map_err(|error| SnapshotError::damaged(OBJECT, envelope::HEADER as u64, error.to_string()))
     }

@@ -3,21 +3,22 @@
 //! A snapshot exists as soon as its manifest does, and not before. Manifests are numbered without gaps
 //! as they are written; each is put only if its number is free, so of two writers one loses and knows it.
 //!
-//! On disk: the *envelope* (see [`envelope`](super::envelope)) with the manifest in rkyv, bytechecked on read.
+//! On disk: the *envelope* (see [`envelope`](super::envelope)) with the manifest in rkyv, bytechecked on read (see
+//! [`stored`](super::stored)).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use rkyv::{Archive, Deserialize, Serialize, rancor};
+use rkyv::{Archive, Deserialize, Serialize};
 
-use super::envelope;
 use super::error::SnapshotError;
+use super::{envelope, stored};
 
 /// The version of the format of manifests that is written.
-pub const MANIFEST_VERSION: u16 = 1;
+pub const MANIFEST_VERSION: u16 = 2;
 const MAGIC: &[u8; 8] = b"STYXMANI";
 pub(crate) const FOLDER: &str = "manifests";
 
-/// Contents of a part object.
+/// Contents of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Archive, Serialize, Deserialize)]
 pub enum PartKind {
     /// Everything that a partition holds.
@@ -31,8 +32,12 @@ pub enum PartKind {
 /// Reference to a part, with its expected properties: returned by a writer, mentioned in a manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Archive, Serialize, Deserialize)]
 pub struct PartRef {
-    /// The object's name in the store.
+    /// Name of the object that it is in, a [pack](super::PackWriter).
     pub object: String,
+    /// That object's size, bytes.
+    pub object_bytes: u64,
+    /// Where in the object it begins.
+    pub offset: u64,
     pub kind: PartKind,
     /// The partition; 0 for system parts.
     pub partition: u16,
@@ -40,7 +45,7 @@ pub struct PartRef {
     pub name: String,
     /// The epoch at whose end the content was this.
     pub epoch: u64,
-    /// The object's size, bytes.
+    /// Its size, bytes.
     pub bytes: u64,
     /// Keys and values, or the blob, before compression, bytes.
     pub raw_bytes: u64,
@@ -48,7 +53,7 @@ pub struct PartRef {
     pub entries: u64,
     /// Deletions among the entries.
     pub deletes: u64,
-    /// xxh3-128 of the whole object.
+    /// xxh3-128 of it.
     pub checksum: u128,
 }
 
@@ -56,10 +61,10 @@ impl PartRef {
     /// Checks the size that the store tells of the object.
     pub(crate) fn check_size(&self, size: Option<u64>) -> Result<(), SnapshotError> {
         match size {
-            Some(size) if size == self.bytes => Ok(()),
+            Some(size) if size == self.object_bytes => Ok(()),
             Some(size) => {
-                let what = format!("it has {size} bytes instead of {}", self.bytes);
-                Err(SnapshotError::damaged(&self.object, size.min(self.bytes), what))
+                let what = format!("it has {size} bytes instead of {}", self.object_bytes);
+                Err(SnapshotError::damaged(&self.object, size.min(self.object_bytes), what))
             }
             None => Err(SnapshotError::Missing { object: self.object.clone() }),
         }
@@ -67,7 +72,7 @@ impl PartRef {
 }
 
 /// One snapshot: at the end of an epoch, the whole committed state and what goes with it.
-#[derive(Clone, Debug, PartialEq, Eq, Archive, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     /// The cluster that this belongs to.
     pub identity: u128,
@@ -107,16 +112,15 @@ impl Manifest {
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let body = rkyv::to_bytes::<rancor::Error>(self).expect("a manifest in memory can be written to memory");
-        envelope::wrap(MAGIC, MANIFEST_VERSION, &body)
+        envelope::wrap(MAGIC, MANIFEST_VERSION, &stored::encode(self))
     }
 
     /// Reads manifest `sequence`; what it says about itself must fit its name.
     pub(crate) fn decode(sequence: u64, bytes: &[u8]) -> Result<Self, SnapshotError> {
         let object = object_name(sequence);
-        let body = envelope::unwrap(MAGIC, MANIFEST_VERSION, &object, bytes)?;
-        let manifest = rkyv::from_bytes::<Self, rancor::Error>(&body)
-            .map_err(|error| SnapshotError::damaged(&object, envelope::HEADER as u64, error.to_string()))?;
+        let (version, body) = envelope::unwrap(MAGIC, MANIFEST_VERSION, &object, bytes)?;
+        let manifest = stored::decode(version, &body)
+            .map_err(|what| SnapshotError::damaged(&object, envelope::HEADER as u64, what))?;
         manifest.check().map_err(|what| SnapshotError::damaged(&object, envelope::HEADER as u64, what))?;
         if manifest.sequence != sequence {
             let what = format!("it says that it is number {}", manifest.sequence);
@@ -129,6 +133,15 @@ impl Manifest {
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.parts().try_fold(0, |sum: u64, part| sum.checked_add(part.bytes)).is_none() {
             return Err("its parts have more bytes than can be counted".into());
+        }
+        let mut sizes = HashMap::new();
+        for part in self.parts() {
+            if part.offset.checked_add(part.bytes).is_none_or(|end| end > part.object_bytes) {
+                return Err(format!("a part of {} ends behind it", part.object));
+            }
+            if *sizes.entry(part.object.as_str()).or_insert(part.object_bytes) != part.object_bytes {
+                return Err(format!("{} has two sizes", part.object));
+            }
         }
         for (partition, chain) in &self.partitions {
             let mut epoch = 0;
@@ -175,6 +188,8 @@ mod tests {
     fn part(object: &str, kind: PartKind, partition: u16, epoch: u64) -> PartRef {
         PartRef {
             object: object.into(),
+            object_bytes: 10,
+            offset: 0,
             kind,
             partition,
             name: if kind == PartKind::System { "s".into() } else { String::new() },
@@ -208,9 +223,16 @@ mod tests {
         for fine in [vec![], vec![base(0)], vec![base(1), delta(2), delta(5)], vec![delta(3), delta(4)]] {
             manifest(fine).check().unwrap();
         }
-        let large = PartRef { bytes: u64::MAX - 19, ..base(1) };
-        manifest(vec![PartRef { bytes: u64::MAX - 10, ..base(1) }]).check().unwrap();
+        let sized = |bytes, part| PartRef { bytes, object_bytes: bytes, ..part };
+        manifest(vec![sized(u64::MAX - 10, base(1))]).check().unwrap();
+        let large = sized(u64::MAX - 19, base(1));
+        // Side by side in one object.
+        let beside = |offset, object_bytes, part| PartRef { object: "b".into(), offset, object_bytes, ..part };
+        manifest(vec![beside(0, 20, base(1)), beside(10, 20, delta(2))]).check().unwrap();
         let cases = [
+            (vec![beside(11, 20, base(1))], "a part of b ends behind it"),
+            (vec![beside(u64::MAX, 20, base(1))], "a part of b ends behind it"),
+            (vec![beside(0, 20, base(1)), beside(10, 21, delta(2))], "b has two sizes"),
             (vec![large, delta(2)], "more bytes"),
             (vec![part("o", PartKind::Base, 8, 1)], "o is listed under partition 7"),
             (vec![delta(1), base(2)], "behind other parts"),
@@ -243,7 +265,7 @@ mod tests {
             matches!(&other, SnapshotError::Damaged { object, offset: 32, .. } if object == &object_name(4)),
             "{other:?}"
         );
-        let wrong = manifest(vec![part("b", PartKind::Base, 8, 1)]);
+        let wrong = manifest(vec![part("b", PartKind::Base, 7, 6)]);
         assert!(matches!(Manifest::decode(3, &wrong.encode()), Err(SnapshotError::Damaged { offset: 32, .. })));
         assert_eq!(sequence_of(&object_name(12)), Some(12));
         for other in [

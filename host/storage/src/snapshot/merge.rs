@@ -9,10 +9,10 @@ use styx_planted::{Bug, planted};
 
 use super::error::SnapshotError;
 use super::manifest::{PartKind, PartRef};
-use super::objects::Objects;
 use super::part::block::{Block, Entry, Position};
+use super::part::pieces::Pieces;
 use super::part::reader::PartReader;
-use super::part::writer::{PartWriter, SentPart};
+use super::part::writer::PartWriter;
 
 /// A part and how far it was read.
 struct Cursor {
@@ -51,16 +51,16 @@ impl Cursor {
     }
 }
 
-/// Writes what `parts`, oldest first, come to, and sends it; a base tells no deletions, a delta passes them on. Asks `stop`
+/// Writes what `parts`, oldest first, come to; a base tells no deletions, a delta passes them on. Asks `stop`
 /// now and then.
 pub(crate) fn merge(
-    objects: &Objects,
+    pieces: &Pieces,
     parts: &[PartRef],
-    mut writer: PartWriter,
+    mut writer: PartWriter<'_>,
     kind: PartKind,
     stop: &dyn Fn() -> bool,
-) -> Result<SentPart, SnapshotError> {
-    let readers = PartReader::open_all(objects, parts)?;
+) -> Result<(), SnapshotError> {
+    let readers = PartReader::open_all(pieces, parts)?;
     let mut cursors = readers.into_iter().map(Cursor::new).collect::<Result<Vec<_>, _>>()?;
     let mut lowest = Vec::with_capacity(cursors.len());
     for count in 0_u64.. {
@@ -92,5 +92,5 @@ pub(crate) fn merge(
             cursors[*index].advance()?;
         }
     }
-    writer.send()
+    writer.finish()
 }

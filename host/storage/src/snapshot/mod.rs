@@ -8,14 +8,13 @@
 //! log-cluster                    id of the log's cluster      (cluster_metadata)
 //! components/3f…                 a component under its digest (cluster_metadata)
 //! manifests/00000000000000000017 one snapshot                 (manifest)
-//! parts/e…-g…-p00042-base-…      everything in a partition    (part)
-//! parts/e…-g…-p00042-delta-…     what changed in it since the snapshot before
-//! parts/e…-g…-system-…           a blob of the protocol's own state
+//! parts/e…-g…-…                  a pack of parts             (part)
 //! ```
 //!
-//! A snapshot is a manifest: the state at the end of an epoch, as a *chain* of parts per partition (a base, then
-//! deltas), and system parts. Parts are written first, in any order, by any number of threads and processes
-//! ([`SnapshotStore::part_writer`]); whoever coordinates then puts the manifest ([`SnapshotStore::commit`]). Until
+//! A *part* is everything that a partition holds (a base), what has changed in it since the snapshot before (a delta), or a
+//! blob of the protocol's own state. A snapshot is a manifest: the state at the end of an epoch, as a *chain* of parts per
+//! partition (a base, then deltas), and system parts. Parts are written first, in *packs* of many, in any order, by any number
+//! of threads and processes ([`SnapshotStore::pack_writer`]); whoever coordinates then puts the manifest ([`SnapshotStore::commit`]). Until
 //! then nothing has happened. Nothing is ever overwritten, so a snapshot that exists stays as it is.
 //!
 //! # Writers and fencing
@@ -53,6 +52,7 @@ mod objects;
 mod part;
 mod restore;
 mod runtime;
+mod stored;
 mod uncommitted;
 mod upload;
 mod verify;
@@ -68,9 +68,9 @@ pub use self::error::SnapshotError;
 pub use self::lease::{Acquired, Lease, LeaseRecord, Leases};
 pub use self::location::{Memory, StoreLocation};
 pub use self::manifest::{MANIFEST_VERSION, Manifest, PartKind, PartRef};
-pub use self::objects::CONCURRENCY;
 pub use self::part::block::Entry;
-pub use self::part::writer::{PartWriter, SentPart};
+pub use self::part::pack::PackWriter;
+pub use self::part::writer::PartWriter;
 pub use self::part::{ENTRY_BYTES_MAX, PART_VERSION};
 pub use self::restore::{Batch, Restored, Sink, Skipped};
 pub use self::runtime::{Environment, Runtime};
@@ -150,25 +150,11 @@ impl SnapshotStore {
         &self.location
     }
 
-    /// Starts a part of `partition`: a base, or a delta of what changed up to the end of `epoch`. Any number of
-    /// writers may be at work at the same time. What [`PartWriter::finish`] returns goes into a [`Draft`], of this
-    /// process or, sent there, of another one; in the latter case call [`Self::abandon`] when that is over.
-    ///
-    /// # Errors
-    /// [`SnapshotError::Store`] if the store does not answer.
-    ///
-    /// # Panics
-    /// If `kind` is [`PartKind::System`]; those are written by [`Self::write_system_part`].
-    pub fn part_writer(
-        &self,
-        kind: PartKind,
-        partition: u16,
-        epoch: u64,
-        generation: u64,
-    ) -> Result<PartWriter, SnapshotError> {
-        assert!(kind != PartKind::System, "system parts have no entries");
-        let header = Header { kind, partition, epoch, generation, name: String::new() };
-        PartWriter::new(self.objects.clone(), &self.uncommitted, header)
+    /// Starts a pack of parts of a snapshot of `epoch`. Any number of writers may be at work at the same time. What
+    /// [`PackWriter::finish`] returns goes into a [`Draft`], of this process or, sent there, of another one; in the latter
+    /// case call [`Self::abandon`] when that is over.
+    pub fn pack_writer(&self, epoch: u64, generation: u64) -> PackWriter {
+        PackWriter::new(self.objects.clone(), &self.uncommitted, epoch, generation)
     }
 
     /// Writes `blob` as the system part `name` (at most 255 bytes) of a snapshot of `epoch`.
@@ -183,7 +169,7 @@ impl SnapshotStore {
         blob: &[u8],
     ) -> Result<PartRef, SnapshotError> {
         let header = Header { kind: PartKind::System, partition: 0, epoch, generation, name: name.to_owned() };
-        part::writer::write_system(self.objects.clone(), &self.uncommitted, header, blob)
+        part::writer::write_system(self.pack_writer(epoch, generation), header, blob)
     }
 
     /// Forgets parts that were written through this store and that it will not mention itself: those that are given

@@ -10,6 +10,7 @@ use super::error::SnapshotError;
 use super::manifest::{Manifest, PartRef};
 use super::part;
 use super::part::block::{Block, Entry};
+use super::part::pieces::Pieces;
 use super::part::reader::PartReader;
 
 /// Some entries of one partition, in ascending order of operator and key.
@@ -151,13 +152,14 @@ impl SnapshotStore {
     /// received some of the entries. [`SnapshotError::Sink`] if the sink refused some.
     pub fn restore(&self, manifest: &Manifest, threads: usize, sink: &impl Sink) -> Result<(), SnapshotError> {
         let chains: Vec<_> = manifest.partitions.iter().map(|(partition, chain)| (*partition, &chain[..])).collect();
+        let pieces = Pieces::of(&self.objects, manifest.partitions.values().flatten());
         in_parallel(
             chains,
             threads,
-            |(_, chain)| chain.iter().map(|part| part.bytes).sum(),
+            // In the order in which they stand in packs, so that no piece is held for long.
+            |(partition, _)| u64::from(u16::MAX - partition),
             |(partition, chain)| {
-                for part in chain {
-                    let mut reader = PartReader::open(self.objects.clone(), part)?;
+                for mut reader in PartReader::open_all(&pieces, chain)? {
                     while let Some(block) = reader.next_block()? {
                         let batch = Batch { partition, block: &block };
                         sink.apply(&batch).map_err(|source| SnapshotError::Sink { partition, source })?;
@@ -183,15 +185,15 @@ impl SnapshotStore {
     }
 }
 
-/// Does `work` on all items, large ones first so that threads end together, and stops at the first error.
+/// Does `work` on all items, those of the highest rank first, and stops at the first error.
 pub(crate) fn in_parallel<T: Send>(
     mut items: Vec<T>,
     threads: usize,
-    size: impl Fn(&T) -> u64,
+    rank: impl Fn(&T) -> u64,
     work: impl Fn(T) -> Result<(), SnapshotError> + Sync,
 ) -> Result<(), SnapshotError> {
     // Taken from the end.
-    items.sort_by_key(size);
+    items.sort_by_key(rank);
     let threads = threads.min(items.len());
     let (items, failed, first) = (Mutex::new(items), AtomicBool::new(false), Mutex::new(None));
     let run = || {

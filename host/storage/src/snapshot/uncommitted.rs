@@ -1,4 +1,4 @@
-//! Registry of parts that no manifest mentions yet, because they are being written or about to be committed: a
+//! Registry of packs that no manifest mentions yet, because they are being written or about to be committed: a
 //! collection must leave them alone.
 
 use std::collections::HashSet;

@@ -4,13 +4,14 @@ use std::sync::Mutex;
 
 use super::SnapshotStore;
 use super::error::SnapshotError;
+use super::part::pieces::Pieces;
 use super::part::reader::PartReader;
 use super::restore::in_parallel;
 
 /// Progress of a long operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Objects done.
+    /// Parts, or objects of a copy, that are done.
     pub objects: u64,
     pub objects_total: u64,
     /// Bytes done, as stored.
@@ -44,13 +45,14 @@ impl SnapshotStore {
         let parts: Vec<_> = manifest.parts().collect();
         let progress =
             Progress { objects: 0, objects_total: parts.len() as u64, bytes: 0, bytes_total: manifest.bytes() };
+        let pieces = Pieces::of(&self.objects, manifest.parts());
         let state = Mutex::new(Verified { progress, entries: 0, damage: Vec::new() });
         in_parallel(
             parts,
             threads,
-            |part| part.bytes,
+            |part| u64::from(u16::MAX - part.partition),
             |part| {
-                let result = PartReader::open(self.objects.clone(), part).and_then(PartReader::check);
+                let result = PartReader::open_among(&pieces, part).and_then(PartReader::check);
                 let now = {
                     let mut state = state.lock().expect("nobody panics while counting");
                     match result {

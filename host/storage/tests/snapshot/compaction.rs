@@ -9,8 +9,13 @@ const NEVER: &dyn Fn() -> bool = &|| false;
 #[test]
 fn state_stays_the_same_and_chains_stay_short() {
     let store = open(&StoreLocation::new("memory:"));
-    let policy =
-        CompactionPolicy { deltas_max: 4, share_percent: 50, small_bytes: 0, partitions_max: 2, bytes_max: u64::MAX };
+    let policy = CompactionPolicy {
+        deltas_max: 4,
+        share_percent: 50,
+        small_bytes: 0,
+        partitions_max: 2,
+        ..CompactionPolicy::default()
+    };
     let (mut model, mut random) = (sample(1, 6, 200), Random(2));
     store.commit(whole(&store, &model, 1, 1)).unwrap();
     let (mut merges, mut delta_merges) = (0, 0);
@@ -104,6 +109,36 @@ fn written_for_small(policy: &CompactionPolicy, snapshots: u64) -> (u64, usize, 
     found.retain(|_, entries| !entries.is_empty());
     assert_eq!(found, model);
     (manifests, parts, longest)
+}
+
+/// What is kept of a state of which a share changes again and again, in proportion to what snapshots mention of it.
+#[test]
+fn what_is_not_mentioned_of_packs_goes_before_it_is_more_than_what_is() {
+    let store = open(&StoreLocation::new("memory:"));
+    let policy = CompactionPolicy { waste_bytes: 0, small_bytes: 0, ..CompactionPolicy::default() };
+    let (mut model, mut random) = (sample(7, 64, 40), Random(8));
+    store.commit(whole(&store, &model, 1, 1)).unwrap();
+    let (mut merged, mut most) = (0, 0.0_f64);
+    for epoch in 2..200 {
+        let mut pack = store.pack_writer(epoch, 1);
+        // Three in four change, and others in turn.
+        for number in (0..64).filter(|number| number % 4 > 0 || number / 4 == epoch as u16 % 16) {
+            put_delta(&mut pack, number * 7, &change(&mut model, number * 7, 40, 10, &mut random));
+        }
+        store.commit(draft(&store, epoch, 1, Some(epoch - 1), pack.finish().unwrap())).unwrap();
+        merged += store.compact(1, &policy, epoch, NEVER).unwrap().partitions;
+        let newest = store.latest().unwrap().unwrap();
+        let mut packs = std::collections::BTreeMap::new();
+        packs.extend(newest.partitions.values().flatten().map(|part| (&part.object, part.object_bytes)));
+        let kept = packs.values().sum::<u64>() as f64;
+        most = most.max(kept / newest.partitions.values().flatten().map(|part| part.bytes).sum::<u64>() as f64);
+    }
+    eprintln!("{merged} merges; at most {most:.2} times as much is kept as is mentioned");
+    assert!(most < 2.5, "{most:.2} times as much");
+    let mut found = restored(&store, &store.latest().unwrap().unwrap());
+    found.retain(|_, entries| !entries.is_empty());
+    model.retain(|_, entries| !entries.is_empty());
+    assert_eq!(found, model);
 }
 
 #[test]

@@ -82,12 +82,18 @@ fn writers_are_held_to_the_rules() {
         assert!(matches!(result, Err(SnapshotError::Misuse { .. })), "{result:?}");
     };
     for (operator, key) in [(1, &b"b"[..]), (1, b"a"), (0, b"z"), (1, b"")] {
-        let mut writer = store.part_writer(PartKind::Base, 1, 1, 1).unwrap();
-        writer.push(1, b"b", Some(b"")).unwrap();
-        misuse(writer.push(operator, key, Some(b"")));
-        misuse(writer.finish().map(drop));
+        let mut pack = store.pack_writer(1, 1);
+        put_base(&mut pack, 0, &BTreeMap::new());
+        let mut part = pack.part(PartKind::Base, 1).unwrap();
+        part.push(1, b"b", Some(b"")).unwrap();
+        misuse(part.push(operator, key, Some(b"")));
+        misuse(part.finish());
+        // Whatever comes then, there is something in it that is no part.
+        put_base(&mut pack, 2, &BTreeMap::new());
+        misuse(pack.finish().map(drop));
     }
-    misuse(store.part_writer(PartKind::Base, 1, 1, 1).unwrap().push(1, b"b", None));
+    misuse(store.pack_writer(1, 1).part(PartKind::Base, 1).unwrap().push(1, b"b", None));
+    assert_eq!(store.pack_writer(1, 1).finish().unwrap(), []);
     misuse(store.write_system_part(&"n".repeat(256), 1, 1, b"").map(drop));
     // What does not fit onto the snapshot before.
     let base = || write_base(&store, 1, 1, 1, &BTreeMap::new());

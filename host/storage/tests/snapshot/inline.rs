@@ -51,7 +51,7 @@ fn run(location: &StoreLocation) {
     }
     let compacted = store.compact(1, &CompactionPolicy::default(), 1, &|| false).unwrap();
     assert_eq!(compacted.partitions, 1);
-    drop(store.part_writer(styx_storage::snapshot::PartKind::Base, 3, 12, 1).unwrap());
+    drop(store.pack_writer(12, 1).part(styx_storage::snapshot::PartKind::Base, 3).unwrap());
     store.collect(Retention::default(), u64::MAX / 2).unwrap();
 
     let again = SnapshotStore::open(location, CLUSTER, &runtime).unwrap();

@@ -1,7 +1,7 @@
 //! A store that does what it is told and does not say so, or says that it failed and has not.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -43,6 +43,8 @@ struct Flaky {
     overtaking: Mutex<Option<(Path, PutPayload)>>,
     /// How many uploads in pieces were given up.
     given_up: Arc<AtomicU8>,
+    puts: AtomicUsize,
+    gets: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -76,6 +78,7 @@ impl fmt::Display for Flaky {
 #[async_trait::async_trait]
 impl ObjectStore for Flaky {
     async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        self.puts.fetch_add(1, Ordering::SeqCst);
         let mood = if path.as_ref().starts_with("parts") { FINE } else { self.mood.load(Ordering::SeqCst) };
         let lost = || Error::Generic { store: "flaky", source: "the answer was lost".into() };
         if mood == NOT_DONE || mood == AWAY {
@@ -106,6 +109,7 @@ impl ObjectStore for Flaky {
     }
 
     async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
+        self.gets.fetch_add(1, Ordering::SeqCst);
         if self.mood.load(Ordering::SeqCst) == AWAY {
             return Err(Error::Generic { store: "flaky", source: "nobody answers".into() });
         }
@@ -139,9 +143,53 @@ fn flaky() -> (Arc<Flaky>, StoreLocation) {
         mood: AtomicU8::new(FINE),
         overtaking: Mutex::default(),
         given_up: Arc::default(),
+        puts: AtomicUsize::default(),
+        gets: AtomicUsize::default(),
     });
     let memory = Memory::from(flaky.clone() as Arc<dyn ObjectStore>);
     (flaky, StoreLocation::in_memory(&memory))
+}
+
+/// A bucket charges by the request, and takes as long for a small one.
+#[test]
+fn partitions_share_requests() {
+    let (flaky, location) = flaky();
+    let store = open(&location);
+    let (mut model, mut random) = (sample(1, 500, 5), Random(2));
+    let (mut puts, mut gets) = (0, 0);
+    let mut asked = |most: (usize, usize)| {
+        let now = (flaky.puts.load(Ordering::SeqCst), flaky.gets.load(Ordering::SeqCst));
+        let since = (now.0 - puts, now.1 - gets);
+        (puts, gets) = now;
+        assert!(
+            since.0 <= most.0 && since.1 <= most.1,
+            "{} puts and {} gets, where there may be {most:?}",
+            since.0,
+            since.1
+        );
+    };
+    asked((10, 10));
+    store.commit(whole(&store, &model, 1, 1)).unwrap();
+    // The pack, two system parts, the manifest; and whether they are there.
+    asked((4, 6));
+    for epoch in 2..12 {
+        let mut pack = store.pack_writer(epoch, 1);
+        for number in 0..500 {
+            put_delta(&mut pack, number * 7, &change(&mut model, number * 7, 5, 2, &mut random));
+        }
+        store.commit(draft(&store, epoch, 1, Some(epoch - 1), pack.finish().unwrap())).unwrap();
+        asked((4, 6));
+    }
+    let newest = store.latest().unwrap().unwrap();
+    model.retain(|_, entries| !entries.is_empty());
+    asked((0, 4));
+    let mut found = restored(&store, &newest);
+    found.retain(|_, entries| !entries.is_empty());
+    assert_eq!(found, model);
+    // Each pack once.
+    asked((0, 11));
+    assert!(store.compact(1, &Default::default(), 1, &|| false).unwrap().partitions > 100);
+    asked((2, 20));
 }
 
 #[test]
@@ -232,10 +280,12 @@ fn what_is_written_in_pieces_and_given_up_is_said_to_be() {
     let (flaky, location) = flaky();
     let store = open(&location);
     let written = |end: bool| {
-        let mut writer = store.part_writer(PartKind::Base, 1, 1, 1).unwrap();
-        writer.push(1, b"key", Some(&Random(1).bytes(9 << 20))).unwrap();
+        let mut pack = store.pack_writer(1, 1);
+        let mut part = pack.part(PartKind::Base, 1).unwrap();
+        part.push(1, b"key", Some(&Random(1).bytes(9 << 20))).unwrap();
         if end {
-            writer.finish().unwrap();
+            part.finish().unwrap();
+            pack.finish().unwrap();
         }
     };
     written(true);

@@ -1,9 +1,14 @@
-//! The bytes of an object from its beginning to its end, read ahead by one window.
+//! The bytes of a part from its beginning to its end: out of a piece that was read for several, or read ahead by one window.
+
+use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 
 use super::super::error::SnapshotError;
+use super::super::manifest::PartRef;
 use super::super::objects::{Objects, Pending};
+use super::pieces::{Piece, Pieces};
 
 /// Bytes per request: few requests with S3, little memory with many readers.
 const WINDOW_BYTES: u64 = 4 << 20;
@@ -13,30 +18,59 @@ pub(crate) struct Fetch {
     object: String,
     /// Expected size of the object, bytes.
     size: u64,
-    /// Bytes requested so far, from the start.
+    /// Where in it the part is.
+    range: Range<u64>,
+    /// Offset up to which bytes were requested.
     asked: u64,
     window: Bytes,
     ahead: Option<Pending<Result<(Bytes, u64), SnapshotError>>>,
+    /// What it is read with.
+    piece: Option<Arc<Piece>>,
 }
 
 impl Fetch {
-    pub(crate) fn new(objects: Objects, object: String, size: u64) -> Self {
-        let mut fetch = Self { objects, object, size, asked: 0, window: Bytes::new(), ahead: None };
+    /// The bytes of a part by itself.
+    pub(crate) fn new(objects: Objects, part: &PartRef) -> Self {
+        let mut fetch = Self::with(objects, part, None);
         fetch.ask();
         fetch
     }
 
+    /// The bytes of a whole object of this size.
+    pub(crate) fn whole(objects: Objects, object: &str, size: u64) -> Self {
+        let (object, range) = (object.to_owned(), 0..size);
+        let window = Bytes::new();
+        let mut fetch = Self { objects, object, size, range, asked: 0, window, ahead: None, piece: None };
+        fetch.ask();
+        fetch
+    }
+
+    /// The bytes of one of several parts.
+    pub(crate) fn among(pieces: &Pieces, part: &PartRef) -> Self {
+        match pieces.ask(part) {
+            Some(piece) => Self::with(pieces.objects().clone(), part, Some(piece)),
+            None => Self::new(pieces.objects().clone(), part),
+        }
+    }
+
+    fn with(objects: Objects, part: &PartRef, piece: Option<Arc<Piece>>) -> Self {
+        let range = part.offset..part.offset + part.bytes;
+        let (object, size, asked) = (part.object.clone(), part.object_bytes, part.offset);
+        Self { objects, object, size, range, asked, window: Bytes::new(), ahead: None, piece }
+    }
+
     fn ask(&mut self) {
-        if self.asked < self.size {
-            let end = self.size.min(self.asked + WINDOW_BYTES);
+        if self.asked < self.range.end {
+            let end = self.range.end.min(self.asked + WINDOW_BYTES);
             self.ahead = Some(self.objects.get_range(&self.object, self.asked..end));
             self.asked = end;
         }
     }
 
-    /// The next `length` bytes, of which there must be as many: `at` is where they begin, for errors.
+    /// The next `length` bytes, of which there must be as many: `at` is where in the part they begin, for errors.
     pub(crate) fn take(&mut self, at: u64, length: usize) -> Result<Bytes, SnapshotError> {
-        if length as u64 > self.size.saturating_sub(at) {
+        let at = self.range.start + at;
+        if length as u64 > self.range.end.saturating_sub(at) {
             return Err(SnapshotError::damaged(&self.object, at, format!("{length} more bytes do not fit into it")));
         }
         if self.window.len() < length {
@@ -54,6 +88,11 @@ impl Fetch {
 
     fn next_window(&mut self) -> Result<(), SnapshotError> {
         let from = self.asked;
+        if let Some(piece) = self.piece.as_ref().filter(|_| self.asked < self.range.end) {
+            self.window = piece.read(&self.objects, self.range.clone())?;
+            self.asked = self.range.end;
+            return Ok(());
+        }
         let ahead = self.ahead.take().ok_or_else(|| SnapshotError::damaged(&self.object, from, "it ends there"))?;
         let (bytes, whole) = ahead.wait()?;
         if whole != self.size {
@@ -66,5 +105,13 @@ impl Fetch {
         }
         self.ask();
         Ok(())
+    }
+}
+
+impl Drop for Fetch {
+    fn drop(&mut self) {
+        if let Some(piece) = &self.piece {
+            piece.is_read();
+        }
     }
 }

@@ -9,6 +9,7 @@ use super::super::objects::Objects;
 use super::block::Block;
 use super::compression::decompress;
 use super::fetch::Fetch;
+use super::pieces::Pieces;
 use super::{
     BLOCK_BYTES, BLOCK_HEADER, CHECKSUM, ENTRY_BYTES_MAX, FOOTER, FOOTER_MAGIC, HEADER_START, Header, block_checksum,
     u32_at, u64_at,
@@ -21,7 +22,7 @@ const BLOCK_BYTES_MAX: usize = ENTRY_BYTES_MAX + 2 * BLOCK_BYTES;
 struct Raw {
     bytes: AlignedVec<16>,
     entries: usize,
-    /// Offset of the block in the object.
+    /// Offset of the block in the part.
     at: u64,
 }
 
@@ -29,7 +30,7 @@ pub(crate) struct PartReader {
     fetch: Fetch,
     part: PartRef,
     hasher: Box<Xxh3>,
-    /// Offset in the object, bytes.
+    /// Offset in the part, bytes.
     at: u64,
     blocks: u32,
     entries: u64,
@@ -42,21 +43,28 @@ pub(crate) struct PartReader {
 impl PartReader {
     /// Starts to read; the header must say what the manifest says.
     pub(crate) fn open(objects: Objects, part: &PartRef) -> Result<Self, SnapshotError> {
-        let mut reader = Self::ask(objects, part);
+        let mut reader = Self::of(Fetch::new(objects, part), part);
         reader.header()?;
         Ok(reader)
     }
 
-    /// Starts to read several; what they begin with is asked for at once.
-    pub(crate) fn open_all(objects: &Objects, parts: &[PartRef]) -> Result<Vec<Self>, SnapshotError> {
-        let mut readers: Vec<_> = parts.iter().map(|part| Self::ask(objects.clone(), part)).collect();
+    /// Starts to read one of several.
+    pub(crate) fn open_among(pieces: &Pieces, part: &PartRef) -> Result<Self, SnapshotError> {
+        let mut reader = Self::of(Fetch::among(pieces, part), part);
+        reader.header()?;
+        Ok(reader)
+    }
+
+    /// Starts to read some of several; what they begin with is asked for at once.
+    pub(crate) fn open_all(pieces: &Pieces, parts: &[PartRef]) -> Result<Vec<Self>, SnapshotError> {
+        let mut readers: Vec<_> = parts.iter().map(|part| Self::of(Fetch::among(pieces, part), part)).collect();
         readers.iter_mut().try_for_each(Self::header)?;
         Ok(readers)
     }
 
-    fn ask(objects: Objects, part: &PartRef) -> Self {
+    fn of(fetch: Fetch, part: &PartRef) -> Self {
         Self {
-            fetch: Fetch::new(objects, part.object.clone(), part.bytes),
+            fetch,
             part: part.clone(),
             hasher: Box::new(Xxh3::new()),
             at: 0,
@@ -70,15 +78,15 @@ impl PartReader {
     }
 
     fn damaged(&self, what: impl Into<String>) -> SnapshotError {
-        SnapshotError::damaged(&self.part.object, self.at, what)
+        SnapshotError::damaged(&self.part.object, self.part.offset + self.at, what)
     }
 
     fn header(&mut self) -> Result<(), SnapshotError> {
-        let object = self.part.object.clone();
+        let (object, offset) = (self.part.object.clone(), self.part.offset);
         let mut bytes = self.fetch.take(0, HEADER_START)?.to_vec();
-        let length = Header::length(&object, &bytes)?;
+        let length = Header::length(&object, offset, &bytes)?;
         bytes.extend_from_slice(&self.fetch.take(HEADER_START as u64, length - HEADER_START)?);
-        let header = Header::decode(&object, &bytes)?;
+        let header = Header::decode(&object, offset, &bytes)?;
         let (part, said) = (&self.part, (header.kind, header.partition, header.epoch, header.name.as_str()));
         if said != (part.kind, part.partition, part.epoch, part.name.as_str()) {
             return Err(self.damaged(format!("it is another part than the manifest's: {said:?}")));
@@ -129,7 +137,7 @@ impl PartReader {
         let Some(raw) = self.next_raw()? else { return Ok(None) };
         let at = raw.at;
         let checked = Block::check(raw.bytes, raw.entries).and_then(|block| self.account(&block).map(|()| block));
-        checked.map(Some).map_err(|what| SnapshotError::damaged(&self.part.object, at, what))
+        checked.map(Some).map_err(|what| SnapshotError::damaged(&self.part.object, self.part.offset + at, what))
     }
 
     /// The next piece of a system part's blob; `None` at the end.
@@ -174,10 +182,10 @@ impl PartReader {
         let (fields, sum) = footer.split_at(FOOTER - CHECKSUM);
         self.hasher.update(fields);
         if &fields[..8] != FOOTER_MAGIC || self.hasher.digest128().to_le_bytes() != sum {
-            return Err(self.damaged("the checksum of the whole object does not fit"));
+            return Err(self.damaged("the checksum of the whole part does not fit"));
         }
         if sum != self.part.checksum.to_le_bytes() {
-            return Err(self.damaged("it is whole, but not the object that the manifest means"));
+            return Err(self.damaged("it is whole, but not the part that the manifest means"));
         }
         let counts = (u32_at(fields, 8), u64_at(fields, 16), u64_at(fields, 24), u64_at(fields, 32));
         if counts != (self.blocks, self.entries, self.deletes, self.raw_bytes)

@@ -5,19 +5,17 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::super::error::SnapshotError;
 use super::super::manifest::{PartKind, PartRef};
-use super::super::objects::{Objects, Pending};
-use super::super::uncommitted::UncommittedObjects;
-use super::super::upload::Upload;
 use super::block::{Columns, Entry};
 use super::compression::compress;
+use super::pack::PackWriter;
 use super::{BLOCK_BYTES, ENTRY_BYTES_MAX, FOOTER_MAGIC, Header, NAME_BYTES_MAX, block_checksum};
 
-/// Writes one part of a partition. Encoding and compression run on the thread that calls, so call it from one
+/// Writes one part of a partition into a pack. Encoding and compression run on the thread that calls, so call it from one
 /// that may take the time; uploads run in the background.
 ///
-/// Nothing exists until [`finish`](Self::finish) has returned; dropping the writer abandons the part.
-pub struct PartWriter {
-    sink: Sink,
+/// A part that was begun must be finished: otherwise its pack cannot be.
+pub struct PartWriter<'a> {
+    sink: Sink<'a>,
     columns: Columns,
     /// The last entry's operator and key: what comes must be greater.
     last: Option<(u32, Vec<u8>)>,
@@ -26,14 +24,10 @@ pub struct PartWriter {
     failed: bool,
 }
 
-impl PartWriter {
-    pub(crate) fn new(
-        objects: Objects,
-        uncommitted: &UncommittedObjects,
-        header: Header,
-    ) -> Result<Self, SnapshotError> {
+impl<'a> PartWriter<'a> {
+    pub(super) fn new(pack: &'a mut PackWriter, header: Header) -> Result<Self, SnapshotError> {
         debug_assert!(header.kind != PartKind::System && header.name.is_empty());
-        let sink = Sink::new(objects, uncommitted, header)?;
+        let sink = Sink::new(pack, header)?;
         Ok(Self { sink, columns: Columns::default(), last: None, deletes: 0, failed: false })
     }
 
@@ -86,79 +80,36 @@ impl PartWriter {
         Ok(())
     }
 
-    /// Makes the part exist; what is returned belongs into a manifest.
+    /// Ends the part.
     ///
     /// # Errors
     /// [`SnapshotError::Store`] if an upload failed; [`SnapshotError::Misuse`] after an earlier error.
-    pub fn finish(self) -> Result<PartRef, SnapshotError> {
-        self.send()?.wait()
-    }
-
-    /// Sends the rest of the part, and does not wait until it exists: of small parts, many may be on their way.
-    ///
-    /// # Errors
-    /// As of [`Self::finish`].
-    pub fn send(mut self) -> Result<SentPart, SnapshotError> {
+    pub fn finish(mut self) -> Result<(), SnapshotError> {
         if self.failed {
             return Err(self.sink.misuse("an entry was refused, so the part is not whole: write it again"));
         }
         self.close_block()?;
-        self.sink.send(self.deletes)
+        self.sink.finish(self.deletes)
     }
 }
 
-/// A part that is on its way into the store. Dropping it abandons the part.
-pub struct SentPart {
-    part: PartRef,
-    uncommitted: UncommittedObjects,
-    /// None once it was waited for.
-    arrival: Option<Pending<Result<(), SnapshotError>>>,
-}
-
-impl SentPart {
-    /// Waits until it exists; what is returned belongs into a manifest.
-    ///
-    /// # Errors
-    /// [`SnapshotError::Store`] if it could not be put.
-    pub fn wait(mut self) -> Result<PartRef, SnapshotError> {
-        let arrival = self.arrival.take().expect("it is waited for once");
-        if let Err(error) = arrival.wait() {
-            self.uncommitted.remove(&self.part.object);
-            return Err(error);
-        }
-        Ok(self.part.clone())
-    }
-}
-
-impl Drop for SentPart {
-    fn drop(&mut self) {
-        if self.arrival.is_some() {
-            self.uncommitted.remove(&self.part.object);
-        }
-    }
-}
-
-/// Writes a blob as a system part.
-pub(crate) fn write_system(
-    objects: Objects,
-    uncommitted: &UncommittedObjects,
-    header: Header,
-    blob: &[u8],
-) -> Result<PartRef, SnapshotError> {
-    let mut sink = Sink::new(objects, uncommitted, header)?;
+/// Writes a blob as a system part, in a pack of its own.
+pub(crate) fn write_system(mut pack: PackWriter, header: Header, blob: &[u8]) -> Result<PartRef, SnapshotError> {
+    let mut sink = Sink::new(&mut pack, header)?;
     for piece in blob.chunks(BLOCK_BYTES) {
         sink.block(piece, 0)?;
         sink.raw_bytes += piece.len() as u64;
     }
-    sink.send(0)?.wait()
+    sink.finish(0)?;
+    Ok(pack.finish()?.pop().expect("one was written"))
 }
 
 /// Compresses, checksums and uploads encoded blocks.
-struct Sink {
+struct Sink<'a> {
+    pack: &'a mut PackWriter,
     header: Header,
-    object: String,
-    upload: Option<Upload>,
-    uncommitted: UncommittedObjects,
+    /// Where in the pack the part begins.
+    offset: u64,
     hasher: Box<Xxh3>,
     bytes: u64,
     raw_bytes: u64,
@@ -166,42 +117,30 @@ struct Sink {
     entries: u64,
 }
 
-impl Sink {
-    fn new(objects: Objects, uncommitted: &UncommittedObjects, header: Header) -> Result<Self, SnapshotError> {
-        let object = header.object_name(objects.runtime().nonce());
+impl<'a> Sink<'a> {
+    fn new(pack: &'a mut PackWriter, header: Header) -> Result<Self, SnapshotError> {
         if header.name.len() > NAME_BYTES_MAX {
-            let rule = format!("names of system parts have at most {NAME_BYTES_MAX} bytes");
-            return Err(SnapshotError::Misuse { object, rule });
+            return Err(pack.misuse(format!("names of system parts have at most {NAME_BYTES_MAX} bytes")));
         }
-        // Before the first byte is written, so that a collection under way cannot take it for garbage.
-        uncommitted.insert(&object);
-        let mut sink = Self {
-            upload: Some(Upload::new(objects, object.clone())),
-            object,
-            uncommitted: uncommitted.clone(),
-            hasher: Box::new(Xxh3::new()),
-            bytes: 0,
-            raw_bytes: 0,
-            blocks: 0,
-            entries: 0,
-            header,
-        };
+        let offset = pack.begin_part();
+        let hasher = Box::new(Xxh3::new());
+        let mut sink = Self { pack, offset, hasher, bytes: 0, raw_bytes: 0, blocks: 0, entries: 0, header };
         sink.put(sink.header.encode())?;
         Ok(sink)
     }
 
     fn misuse(&self, rule: impl Into<String>) -> SnapshotError {
-        SnapshotError::Misuse { object: self.object.clone(), rule: rule.into() }
+        self.pack.misuse(rule)
     }
 
     fn put(&mut self, bytes: Vec<u8>) -> Result<(), SnapshotError> {
         self.hasher.update(&bytes);
         self.bytes += bytes.len() as u64;
-        self.upload.as_mut().expect("it is there until the end").write(Bytes::from(bytes))
+        self.pack.write(Bytes::from(bytes))
     }
 
     fn block(&mut self, raw: &[u8], entries: usize) -> Result<(), SnapshotError> {
-        let stored = compress(raw).map_err(|error| SnapshotError::store("compress", &self.object, &error))?;
+        let stored = compress(raw).map_err(|error| SnapshotError::store("compress", self.pack.object(), &error))?;
         let small = |length: usize| u32::try_from(length).expect("blocks are bounded");
         let mut block = Vec::with_capacity(super::BLOCK_HEADER + stored.len());
         for field in [small(stored.len()), small(raw.len()), small(entries), self.blocks] {
@@ -214,7 +153,7 @@ impl Sink {
         self.put(block)
     }
 
-    fn send(mut self, deletes: u64) -> Result<SentPart, SnapshotError> {
+    fn finish(mut self, deletes: u64) -> Result<(), SnapshotError> {
         let mut footer = FOOTER_MAGIC.to_vec();
         footer.extend_from_slice(&self.blocks.to_le_bytes());
         footer.extend_from_slice(&[0; 4]);
@@ -224,27 +163,21 @@ impl Sink {
         self.put(footer)?;
         let checksum = self.hasher.digest128();
         self.put(checksum.to_le_bytes().to_vec())?;
-        let arrival = self.upload.take().expect("it is there until the end").finish();
-        let part = PartRef {
-            object: self.object.clone(),
+        self.pack.end_part(PartRef {
+            object: self.pack.object().to_owned(),
+            // Not known before the pack ends.
+            object_bytes: 0,
+            offset: self.offset,
             kind: self.header.kind,
             partition: self.header.partition,
-            name: self.header.name.clone(),
+            name: self.header.name,
             epoch: self.header.epoch,
             bytes: self.bytes,
             raw_bytes: self.raw_bytes,
             entries: self.entries,
             deletes,
             checksum,
-        };
-        Ok(SentPart { part, uncommitted: self.uncommitted.clone(), arrival: Some(arrival) })
-    }
-}
-
-impl Drop for Sink {
-    fn drop(&mut self) {
-        if self.upload.is_some() {
-            self.uncommitted.remove(&self.object);
-        }
+        });
+        Ok(())
     }
 }

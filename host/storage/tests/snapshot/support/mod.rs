@@ -5,7 +5,9 @@ pub mod s3;
 use std::collections::BTreeMap;
 use std::sync::{Barrier, LazyLock, Mutex};
 
-use styx_storage::snapshot::{Batch, Draft, Manifest, Memory, PartKind, PartRef, Sink, SnapshotStore, StoreLocation};
+use styx_storage::snapshot::{
+    Batch, Draft, Manifest, Memory, PackWriter, PartKind, PartRef, Sink, SnapshotStore, StoreLocation,
+};
 use tokio::runtime::{Handle, Runtime};
 
 pub const CLUSTER: u128 = 0xC1;
@@ -95,26 +97,38 @@ pub fn write_base(
     generation: u64,
     entries: &BTreeMap<(u32, Vec<u8>), Vec<u8>>,
 ) -> PartRef {
-    let mut writer = store.part_writer(PartKind::Base, partition, epoch, generation).unwrap();
-    for ((operator, key), value) in entries {
-        writer.push(*operator, key, Some(value)).unwrap();
-    }
-    writer.finish().unwrap()
+    let mut pack = store.pack_writer(epoch, generation);
+    put_base(&mut pack, partition, entries);
+    pack.finish().unwrap().remove(0)
 }
 
 pub fn write_delta(store: &SnapshotStore, partition: u16, epoch: u64, generation: u64, changes: &Changes) -> PartRef {
-    let mut writer = store.part_writer(PartKind::Delta, partition, epoch, generation).unwrap();
-    for ((operator, key), value) in changes {
-        writer.push(*operator, key, value.as_deref()).unwrap();
+    let mut pack = store.pack_writer(epoch, generation);
+    put_delta(&mut pack, partition, changes);
+    pack.finish().unwrap().remove(0)
+}
+
+pub fn put_base(pack: &mut PackWriter, partition: u16, entries: &BTreeMap<(u32, Vec<u8>), Vec<u8>>) {
+    let mut part = pack.part(PartKind::Base, partition).unwrap();
+    for ((operator, key), value) in entries {
+        part.push(*operator, key, Some(value)).unwrap();
     }
-    writer.finish().unwrap()
+    part.finish().unwrap();
+}
+
+pub fn put_delta(pack: &mut PackWriter, partition: u16, changes: &Changes) {
+    let mut part = pack.part(PartKind::Delta, partition).unwrap();
+    for ((operator, key), value) in changes {
+        part.push(*operator, key, value.as_deref()).unwrap();
+    }
+    part.finish().unwrap();
 }
 
 /// A whole snapshot of `model`, not yet committed.
 pub fn whole(store: &SnapshotStore, model: &Model, epoch: u64, generation: u64) -> Draft {
-    let parts =
-        model.iter().map(|(partition, entries)| write_base(store, *partition, epoch, generation, entries)).collect();
-    draft(store, epoch, generation, None, parts)
+    let mut pack = store.pack_writer(epoch, generation);
+    model.iter().for_each(|(partition, entries)| put_base(&mut pack, *partition, entries));
+    draft(store, epoch, generation, None, pack.finish().unwrap())
 }
 
 /// A snapshot of `parts`, with two system parts, not yet committed.
