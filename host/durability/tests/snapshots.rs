@@ -30,7 +30,7 @@ use styx_protocol::snapshot::{RestoredState, SnapshotHeader, WorkerSnapshot};
 use styx_protocol::state::{Partition, StateHash, Write};
 use styx_protocol::task::LocalView;
 use styx_storage::log::MemoryDisk;
-use styx_storage::snapshot::{Environment, Retention, Runtime, SnapshotStore, StoreLocation};
+use styx_storage::snapshot::{Environment, PartKind, Retention, Runtime, SnapshotStore, StoreLocation};
 
 const PARTITIONS: u32 = 4;
 /// What is deployed.
@@ -315,10 +315,10 @@ fn a_component_that_no_snapshot_names_goes_after_the_grace() {
 fn a_snapshot_that_is_damaged_is_passed_over() {
     let directory = tempfile::tempdir().unwrap();
     let (cluster, _) = Cluster::with_snapshots(directory.path());
-    let parts = std::fs::read_dir(directory.path().join("parts")).unwrap();
-    let is_delta = |name: &Path| name.to_str().unwrap().contains("-delta-");
-    let delta = parts.map(|part| part.unwrap().path()).find(|part| is_delta(part)).unwrap();
-    std::fs::write(delta, b"nonsense").unwrap();
+    let identity = SnapshotStore::identify(&cluster.place, &cluster.runtime).unwrap().unwrap();
+    let newest = SnapshotStore::open(&cluster.place, identity, &cluster.runtime).unwrap().latest().unwrap().unwrap();
+    let delta = newest.partitions.values().flatten().find(|part| part.kind == PartKind::Delta).unwrap();
+    std::fs::write(directory.path().join(&delta.object), b"nonsense").unwrap();
     let (begin, restored) = cluster.begin(&Shelf::default()).unwrap();
     assert_eq!((begin.epoch(), begin.position()), (Epoch(1), LogPosition(3)));
     assert_eq!(restored.unwrap().replies.into_kept().len(), 2);
