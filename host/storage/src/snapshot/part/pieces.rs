@@ -198,4 +198,33 @@ mod tests {
         assert_eq!(pieces(&[part("a", 1, 5), part("a", 6, whole - 4)])[1], Some((6..whole + 2, 1)));
         assert_eq!(pieces(&[part("a", 0, 5), part("a", 5, whole + 1)]), [Some((0..5, 1)), None]);
     }
+
+    #[test]
+    fn a_piece_is_held_until_its_parts_are_read_and_read_again_for_who_is_late() {
+        let memory = super::super::super::location::Memory::default();
+        let runtime = super::super::super::runtime::Runtime::Inline(Arc::new(Nowhere));
+        let objects = Objects::open(&StoreLocation::in_memory(&memory), RetryPolicy::Opening, runtime).unwrap();
+        objects.start_put("a", (0..20).collect()).wait().unwrap();
+        let parts = [(0, 5), (5, 7)].map(|(at, bytes)| PartRef { object_bytes: 20, ..part("a", at, bytes) });
+        let pieces = Pieces::of(&objects, &parts);
+        let held = |piece: &Piece| match &piece.state().content {
+            Content::Unasked => 0,
+            Content::UnderWay(_) => 1,
+            Content::Here(bytes) => bytes.len(),
+        };
+        let piece = pieces.ask(&parts[0]).unwrap();
+        assert_eq!(held(&piece), 1);
+        assert_eq!(piece.read(&objects, 0..5).unwrap()[..], [0, 1, 2, 3, 4]);
+        piece.is_read();
+        assert_eq!(held(&piece), 12);
+        assert_eq!(pieces.ask(&parts[1]).unwrap().read(&objects, 5..12).unwrap()[..], [5, 6, 7, 8, 9, 10, 11]);
+        piece.is_read();
+        assert_eq!(held(&piece), 0);
+        assert_eq!(piece.read(&objects, 11..12).unwrap()[..], [11]);
+
+        // Another object than the one that is meant.
+        let other = Pieces::of(&objects, [&part("a", 0, 5)]);
+        let damaged = other.ask(&part("a", 0, 5)).unwrap().read(&objects, 0..5);
+        assert!(matches!(&damaged, Err(SnapshotError::Damaged { offset: 20, .. })), "{damaged:?}");
+    }
 }
