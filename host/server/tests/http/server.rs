@@ -222,7 +222,9 @@ pub async fn told(request: RequestBuilder) -> Told {
     waits_for(format!("the answer to {} {}", request.method(), request.url()));
     let response = http.execute(request).await.unwrap();
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
-    Told { status, headers, body: response.bytes().await.unwrap().to_vec() }
+    let body = response.bytes().await.unwrap().to_vec();
+    waits_for("something after the last answer");
+    Told { status, headers, body }
 }
 
 /// A request to `app/item` for pipelines.

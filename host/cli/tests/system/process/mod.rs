@@ -272,6 +272,7 @@ pub async fn told(request: RequestBuilder) -> Told {
     let response = http.execute(request).await.unwrap();
     let status = response.status().as_u16();
     let bytes = response.bytes().await.unwrap();
+    waits_for("something after the last answer");
     let body = serde_json::from_slice(&bytes)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&bytes[..bytes.len().min(500)])));
     Told { status, body }

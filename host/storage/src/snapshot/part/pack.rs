@@ -65,11 +65,6 @@ impl PackWriter {
         PartWriter::new(self, header)
     }
 
-    /// Whether there are no parts in it.
-    pub fn is_empty(&self) -> bool {
-        self.parts.is_empty()
-    }
-
     /// Makes the pack exist; what is returned, its parts in the order in which they came, belongs into a manifest.
     ///
     /// # Errors

@@ -106,7 +106,7 @@ impl Piece {
         }
     }
 
-    /// The bytes of a part in it, and the size of the whole object; waits for them.
+    /// The bytes of a part in it; waits for them.
     pub(crate) fn read(&self, objects: &Objects, range: Range<u64>) -> Result<Bytes, SnapshotError> {
         let mut state = self.state();
         self.ask(objects, &mut state);
