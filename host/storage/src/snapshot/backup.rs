@@ -6,7 +6,7 @@ use super::SnapshotStore;
 use super::error::SnapshotError;
 use super::identity;
 use super::location::{RetryPolicy, StoreLocation};
-use super::manifest::{self, Manifest, PartRef, sequence_of};
+use super::manifest::{self, Manifest, sequence_of};
 use super::objects::Objects;
 use super::part::fetch::Fetch;
 use super::part::object_name;
@@ -138,12 +138,11 @@ fn copy(
     names: &BTreeMap<String, String>,
     report: &dyn Fn(Progress),
 ) -> Result<Progress, SnapshotError> {
-    let mut objects: BTreeMap<&str, Vec<&PartRef>> = BTreeMap::new();
-    manifest.parts().for_each(|part| objects.entry(&part.object).or_default().push(part));
-    let bytes_total = objects.values().filter_map(|parts| Some(parts.first()?.object_bytes)).sum();
-    let mut progress = Progress { objects: 0, objects_total: objects.len() as u64, bytes: 0, bytes_total };
+    let packs = manifest.packs();
+    let bytes_total = packs.values().map(|parts| parts[0].object_bytes).sum();
+    let mut progress = Progress { objects: 0, objects_total: packs.len() as u64, bytes: 0, bytes_total };
     for (old, new) in names {
-        let parts = &objects[new.as_str()];
+        let parts = &packs[new.as_str()];
         let bytes = parts[0].object_bytes;
         let mut fetch = Fetch::whole(from.clone(), old, bytes);
         let mut upload = Upload::new(to.clone(), new.clone());

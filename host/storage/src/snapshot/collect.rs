@@ -79,8 +79,8 @@ impl SystemNames {
 }
 
 impl SnapshotStore {
-    /// Deletes snapshots that need not be retained, then packs of which no retained one mentions anything. `now_us` is the time,
-    /// microseconds since 1970.
+    /// Deletes snapshots that need not be retained, then packs of which no retained one mentions anything. `now_us` is the
+    /// time, microseconds since 1970.
     ///
     /// Manifests that cannot be read are kept, and while there is one, parts are kept as well: what they mention is
     /// not known. They go when newer snapshots than theirs are enough.

@@ -334,9 +334,8 @@ impl SnapshotStore {
     /// Checks that all objects exist which the previous manifest did not mention: a manifest never mentions a missing part.
     fn check_parts(&self, manifest: &Manifest, previous: Option<&Manifest>) -> Result<(), SnapshotError> {
         let known: HashSet<_> = previous.into_iter().flat_map(Manifest::parts).map(|part| &part.object).collect();
-        // A part of each, as all say the same of it.
-        let new: BTreeMap<_, _> = manifest.parts().map(|part| (&part.object, part)).collect();
-        let new: Vec<_> = new.into_values().filter(|part| !known.contains(&part.object)).collect();
+        let packs = manifest.packs();
+        let new: Vec<_> = packs.values().map(|parts| parts[0]).filter(|part| !known.contains(&part.object)).collect();
         let sizes = self.objects.sizes(new.iter().map(|part| part.object.clone()).collect())?;
         new.iter().zip(sizes).try_for_each(|(part, size)| part.check_size(size))
     }

@@ -242,6 +242,21 @@ mod tests {
         base.into_iter().chain(deltas.iter().map(|bytes| part(PartKind::Delta, *bytes))).collect()
     }
 
+    fn manifest(partitions: BTreeMap<u16, Vec<PartRef>>) -> Manifest {
+        Manifest {
+            identity: 1,
+            sequence: 1,
+            generation: 1,
+            epoch: 1,
+            state_hash: 0,
+            chain_hash: 0,
+            log_position: 0,
+            created_us: 0,
+            partitions,
+            system: BTreeMap::new(),
+        }
+    }
+
     #[test]
     fn what_was_merged_replaces_its_run_and_no_other() {
         let named = |names: &[&str]| {
@@ -250,18 +265,7 @@ mod tests {
         };
         let merged = |names: &[&str]| Merged { partition: 3, from: named(names), to: named(&["merged"]).remove(0) };
         let put = |into: &[&str], merged: Merged| {
-            let mut manifest = Manifest {
-                identity: 1,
-                sequence: 1,
-                generation: 1,
-                epoch: 1,
-                state_hash: 0,
-                chain_hash: 0,
-                log_position: 0,
-                created_us: 0,
-                partitions: BTreeMap::from([(3, named(into))]),
-                system: BTreeMap::new(),
-            };
+            let mut manifest = manifest(BTreeMap::from([(3, named(into))]));
             let done = merged.put_into(&mut manifest);
             (done, manifest.partitions[&3].iter().map(|part| part.object.clone()).collect::<Vec<_>>().join(" "))
         };
@@ -316,19 +320,9 @@ mod tests {
             let rename = |part: PartRef| PartRef { object: object.to_owned(), object_bytes, ..part };
             chain(40, &[]).into_iter().map(rename).collect::<Vec<_>>()
         };
-        let mut manifest = Manifest {
-            identity: 1,
-            sequence: 1,
-            generation: 1,
-            epoch: 1,
-            state_hash: 0,
-            chain_hash: 0,
-            log_position: 0,
-            created_us: 0,
-            partitions: [(1, of("sparse", 161)), (2, of("half", 80)), (3, of("both", 160)), (4, of("both", 160))]
-                .into(),
-            system: BTreeMap::from([("s".to_owned(), of("system", 1000).remove(0))]),
-        };
+        let mut manifest =
+            manifest([(1, of("sparse", 161)), (2, of("half", 80)), (3, of("both", 160)), (4, of("both", 160))].into());
+        manifest.system.insert("s".to_owned(), of("system", 1000).remove(0));
         let policy = CompactionPolicy { waste_bytes: 200, ..CompactionPolicy::default() };
         let plan = |policy: &CompactionPolicy, manifest: &Manifest, partition: u16| {
             policy.plan_among(&manifest.partitions[&partition], &policy.sparse(manifest))

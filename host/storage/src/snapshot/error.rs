@@ -129,6 +129,14 @@ impl SnapshotError {
         Self::Damaged { object: object.to_owned(), offset, what: what.into() }
     }
 
+    /// Compares the size that the store tells of `object` with the one that it should have.
+    pub(crate) fn check_size(object: &str, size: u64, expected: u64) -> Result<(), Self> {
+        if size == expected {
+            return Ok(());
+        }
+        Err(Self::damaged(object, size.min(expected), format!("it has {size} bytes instead of {expected}")))
+    }
+
     /// An error of the store about `object`.
     pub(crate) fn store(action: &'static str, object: &str, error: &dyn std::error::Error) -> Self {
         Self::Store { action, object: object.to_owned(), reason: one_line(error) }

@@ -7,6 +7,7 @@
 //! [`stored`](super::stored)).
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
 use rkyv::{Archive, Deserialize, Serialize};
 
@@ -58,16 +59,15 @@ pub struct PartRef {
 }
 
 impl PartRef {
+    /// Where it is in its object.
+    pub(crate) fn range(&self) -> Range<u64> {
+        self.offset..self.offset + self.bytes
+    }
+
     /// Checks the size that the store tells of the object.
     pub(crate) fn check_size(&self, size: Option<u64>) -> Result<(), SnapshotError> {
-        match size {
-            Some(size) if size == self.object_bytes => Ok(()),
-            Some(size) => {
-                let what = format!("it has {size} bytes instead of {}", self.object_bytes);
-                Err(SnapshotError::damaged(&self.object, size.min(self.object_bytes), what))
-            }
-            None => Err(SnapshotError::Missing { object: self.object.clone() }),
-        }
+        let size = size.ok_or_else(|| SnapshotError::Missing { object: self.object.clone() })?;
+        SnapshotError::check_size(&self.object, size, self.object_bytes)
     }
 }
 
@@ -99,6 +99,13 @@ impl Manifest {
     /// Every part that the snapshot consists of.
     pub fn parts(&self) -> impl Iterator<Item = &PartRef> {
         self.partitions.values().flatten().chain(self.system.values())
+    }
+
+    /// Its parts by the object that they are in; all say the same of that.
+    pub(crate) fn packs(&self) -> BTreeMap<&str, Vec<&PartRef>> {
+        let mut packs: BTreeMap<&str, Vec<&PartRef>> = BTreeMap::new();
+        self.parts().for_each(|part| packs.entry(&part.object).or_default().push(part));
+        packs
     }
 
     /// The size of all parts in the store, bytes.

@@ -14,8 +14,8 @@
 //! A *part* is everything that a partition holds (a base), what has changed in it since the snapshot before (a delta), or a
 //! blob of the protocol's own state. A snapshot is a manifest: the state at the end of an epoch, as a *chain* of parts per
 //! partition (a base, then deltas), and system parts. Parts are written first, in *packs* of many, in any order, by any number
-//! of threads and processes ([`SnapshotStore::pack_writer`]); whoever coordinates then puts the manifest ([`SnapshotStore::commit`]). Until
-//! then nothing has happened. Nothing is ever overwritten, so a snapshot that exists stays as it is.
+//! of threads and processes ([`SnapshotStore::pack_writer`]); whoever coordinates then puts the manifest
+//! ([`SnapshotStore::commit`]). Until then nothing has happened. Nothing is ever overwritten, so a snapshot that exists stays as it is.
 //!
 //! # Writers and fencing
 //!

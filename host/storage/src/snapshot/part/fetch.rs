@@ -31,31 +31,33 @@ pub(crate) struct Fetch {
 impl Fetch {
     /// The bytes of a part by itself.
     pub(crate) fn new(objects: Objects, part: &PartRef) -> Self {
-        let mut fetch = Self::with(objects, part, None);
-        fetch.ask();
-        fetch
+        Self::by_itself(objects, &part.object, part.object_bytes, part.range())
     }
 
     /// The bytes of a whole object of this size.
     pub(crate) fn whole(objects: Objects, object: &str, size: u64) -> Self {
-        let (object, range) = (object.to_owned(), 0..size);
-        let window = Bytes::new();
-        let mut fetch = Self { objects, object, size, range, asked: 0, window, ahead: None, piece: None };
-        fetch.ask();
-        fetch
+        Self::by_itself(objects, object, size, 0..size)
     }
 
     /// The bytes of one of several parts.
     pub(crate) fn among(pieces: &Pieces, part: &PartRef) -> Self {
         match pieces.ask(part) {
-            Some(piece) => Self::with(pieces.objects().clone(), part, Some(piece)),
+            Some(piece) => {
+                let objects = pieces.objects().clone();
+                Self::with(objects, &part.object, part.object_bytes, part.range(), Some(piece))
+            }
             None => Self::new(pieces.objects().clone(), part),
         }
     }
 
-    fn with(objects: Objects, part: &PartRef, piece: Option<Arc<Piece>>) -> Self {
-        let range = part.offset..part.offset + part.bytes;
-        let (object, size, asked) = (part.object.clone(), part.object_bytes, part.offset);
+    fn by_itself(objects: Objects, object: &str, size: u64, range: Range<u64>) -> Self {
+        let mut fetch = Self::with(objects, object, size, range, None);
+        fetch.ask();
+        fetch
+    }
+
+    fn with(objects: Objects, object: &str, size: u64, range: Range<u64>, piece: Option<Arc<Piece>>) -> Self {
+        let (object, asked) = (object.to_owned(), range.start);
         Self { objects, object, size, range, asked, window: Bytes::new(), ahead: None, piece }
     }
 
@@ -95,10 +97,7 @@ impl Fetch {
         }
         let ahead = self.ahead.take().ok_or_else(|| SnapshotError::damaged(&self.object, from, "it ends there"))?;
         let (bytes, whole) = ahead.wait()?;
-        if whole != self.size {
-            let what = format!("it has {whole} bytes instead of {}", self.size);
-            return Err(SnapshotError::damaged(&self.object, whole.min(self.size), what));
-        }
+        SnapshotError::check_size(&self.object, whole, self.size)?;
         self.window = bytes;
         if self.window.is_empty() {
             return Err(SnapshotError::damaged(&self.object, from, "the store returned nothing"));

@@ -2,8 +2,7 @@
 //!
 //! A store asks to be paid by the request, and takes as long for a small object as for one of a few hundred kilobytes. So what
 //! a snapshot has of many partitions goes into one object, and a manifest says where in it each part is. An object is kept
-//! as long as a part in it is mentioned; of one that is mentioned less than by half, the rest is written anew with the next
-//! [compaction](super::super::compact).
+//! as long as a part in it is mentioned; where too much is kept so, a [compaction](super::super::compact) writes the rest anew.
 
 use bytes::Bytes;
 

@@ -58,8 +58,8 @@ impl Pieces {
             let fits = |run: &[&PartRef]| {
                 let (first, last) = (run.first()?, run.last()?);
                 let is_near = first.object == part.object
-                    && part.offset <= last.offset + last.bytes + GAP_BYTES
-                    && part.offset + part.bytes <= first.offset + PIECE_BYTES;
+                    && part.offset <= last.range().end + GAP_BYTES
+                    && part.range().end <= first.offset + PIECE_BYTES;
                 is_near.then_some(())
             };
             if fits(&run).is_none() {
@@ -86,7 +86,7 @@ impl Pieces {
 impl Piece {
     fn add(run: &[&PartRef], of_parts: &mut HashMap<(String, u64), Arc<Piece>>) {
         let Some(first) = run.first() else { return };
-        let end = run.iter().map(|part| part.offset + part.bytes).max().unwrap_or_default();
+        let end = run.iter().map(|part| part.range().end).max().unwrap_or_default();
         let piece = Arc::new(Piece {
             object: first.object.clone(),
             object_bytes: first.object_bytes,
@@ -115,10 +115,7 @@ impl Piece {
                 unreachable!("just seen")
             };
             let (bytes, whole) = pending.wait()?;
-            if whole != self.object_bytes {
-                let what = format!("it has {whole} bytes instead of {}", self.object_bytes);
-                return Err(SnapshotError::damaged(&self.object, whole.min(self.object_bytes), what));
-            }
+            SnapshotError::check_size(&self.object, whole, self.object_bytes)?;
             state.content = Content::Here(bytes);
         }
         let Content::Here(bytes) = &state.content else { unreachable!("it was waited for") };
