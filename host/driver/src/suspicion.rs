@@ -6,8 +6,9 @@
 //! nothing: then all that was under way is suspected, and only what was under way in each of several deaths, one after the other, stays
 //! so. An end in good order clears all.
 
+use styx_planted::{Bug, planted};
 use styx_protocol::catalog::Catalog;
-use styx_protocol::ids::{RequestId, Timestamp};
+use styx_protocol::ids::{Epoch, RequestId, Timestamp};
 use styx_protocol::quarantine::{Quarantined, Subject};
 
 /// A request that was under way when its process ended.
@@ -48,6 +49,47 @@ pub fn after_death(before: Vec<Suspect>, found: Vec<Suspect>) -> Vec<Suspect> {
     suspects
 }
 
+/// Those that are suspected here, until their quarantine is durable: then, once released, they are as good as any.
+#[derive(Debug)]
+pub struct Suspects {
+    all: Vec<Suspect>,
+    /// Of each that is in quarantine, the epoch by which it is.
+    settled: Vec<Option<Epoch>>,
+}
+
+impl Suspects {
+    pub fn new(all: Vec<Suspect>) -> Self {
+        let settled = vec![None; all.len()];
+        Suspects { all, settled }
+    }
+
+    /// In the order in which they were given.
+    pub fn all(&self) -> &[Suspect] {
+        &self.all
+    }
+
+    /// Forgets those that are in quarantine by a catalog of an epoch, and for good. Gives those that are left, if any went.
+    pub fn review(&mut self, catalog: &Catalog, epoch: Epoch, durable: Epoch) -> Option<Vec<Suspect>> {
+        let before = self.all.len();
+        for at in (0..before).rev() {
+            // One that was seen in the midst of a round may be of the epoch before it.
+            let settled =
+                is_settled(&self.all[at], catalog).then(|| self.settled[at].map_or(epoch, |of| of.min(epoch)));
+            self.settled[at] = settled;
+            if settled.is_some_and(|epoch| epoch <= durable || planted(Bug::SuspectsForgottenEarly)) {
+                self.all.remove(at);
+                self.settled.remove(at);
+            }
+        }
+        (self.all.len() < before).then(|| self.all.clone())
+    }
+
+    /// Another generation begins: what an epoch did that is not in the log has not happened.
+    pub fn begin_again(&mut self) {
+        self.settled.fill(None);
+    }
+}
+
 /// Whether a suspect is dealt with: it is in quarantine.
 pub fn is_settled(suspect: &Suspect, catalog: &Catalog) -> bool {
     let quarantine = catalog.quarantine();
@@ -64,6 +106,7 @@ pub fn judge<'a>(suspects: impl Iterator<Item = &'a Suspect>, after: u32, since:
     let mut together: Vec<Suspect> = Vec::new();
     for suspect in suspects {
         match together.iter_mut().find(|known| known.request == suspect.request) {
+            Some(_) if planted(Bug::DeathsCountedApart) => {}
             Some(known) => {
                 known.lives = known.lives.saturating_add(suspect.lives);
                 known.said = known.said.take().or_else(|| suspect.said.clone());
@@ -116,6 +159,8 @@ fn short(reason: String) -> String {
 
 #[cfg(test)]
 mod tests {
+    use styx_protocol::catalog::Control;
+
     use super::*;
 
     fn found(request: u128, app: &str, said: Option<&str>) -> Suspect {
@@ -182,6 +227,30 @@ mod tests {
         let suspects = of_two.into_iter().fold(Vec::new(), |before, culprit| after_death(before, vec![culprit]));
         assert_eq!(subjects(&suspects, 3), []);
         assert_eq!(subjects(&suspects, 2), [Subject::App("shop".into())]);
+    }
+
+    #[test]
+    fn a_suspect_is_kept_until_its_quarantine_is_durable() {
+        let mut catalog = Catalog::default();
+        let suspect = |id| Suspect { lives: 3, ..found(id, "shop", Some("boom")) };
+        let mut suspects = Suspects::new(vec![suspect(1), suspect(2), suspect(3)]);
+        let left = |suspects: &Suspects| suspects.all().iter().map(|one| one.request.0).collect::<Vec<_>>();
+        assert_eq!(suspects.review(&catalog, Epoch(4), Epoch(4)), None);
+        for set_aside in judge([suspect(1), suspect(3)].iter(), 3, Timestamp(1)) {
+            catalog.apply(&Control::Quarantine(set_aside));
+        }
+        // The epoch is lost, and another one sets the same aside.
+        assert_eq!(suspects.review(&catalog, Epoch(5), Epoch(4)), None);
+        suspects.begin_again();
+        assert_eq!(suspects.review(&catalog, Epoch(7), Epoch(6)), None);
+        // It was the epoch before, whose record is written.
+        assert_eq!(suspects.review(&catalog, Epoch(6), Epoch(6)), Some(vec![suspect(2)]));
+        assert_eq!((left(&suspects), suspects.review(&catalog, Epoch(9), Epoch(9))), (vec![2], None));
+        // Somebody who is released before that stays suspected.
+        let mut suspects = Suspects::new(vec![suspect(1)]);
+        assert_eq!(suspects.review(&catalog, Epoch(7), Epoch(6)), None);
+        catalog.apply(&Control::Release(Subject::Request(RequestId(1))));
+        assert_eq!((suspects.review(&catalog, Epoch(8), Epoch(8)), left(&suspects)), (None, vec![1]));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use styx_protocol::abort::Code;
 use styx_protocol::catalog::{Activation, Control, Digest};
 use styx_protocol::ids::{OperatorId, RequestId, Timestamp};
 use styx_protocol::origin::Origin;
+use styx_protocol::quarantine::Subject;
 use styx_protocol::replies::Reply;
 use styx_protocol::token::{Grant, Token};
 use styx_protocol::transaction::Request;
@@ -275,6 +276,7 @@ impl Clients {
     fn ask(&mut self, request: Request, environment: &mut Environment) -> usize {
         let submitted = environment.queue.now();
         let tracked = TrackedRequest { request: Arc::new(request), submitted, told: Vec::new(), accepted: None };
+        environment.poison.may_be(environment.plan.poison, &tracked.request, &mut environment.random);
         environment.history.requests.push(tracked);
         environment.history.requests.len() - 1
     }
@@ -416,8 +418,20 @@ impl Clients {
         self.control(Control::Deploy(toy::deployment(self.next_deployment)), environment);
     }
 
+    /// The administrator has something executed again that was set aside.
+    pub fn release(&mut self, subject: Subject, environment: &mut Environment) {
+        environment.poison.mend(&subject);
+        self.control(Control::Release(subject), environment);
+    }
+
     /// The administrator changes something.
     pub fn administer(&mut self, environment: &mut Environment) {
+        if environment.plan.poison.is_some() && environment.random.chance(200) {
+            let quarantined = environment.poison.set_aside(toy::APP);
+            let delay = environment.random.between(0, 200_000);
+            environment.after(delay, Event::Release(quarantined.subject.clone()));
+            return self.control(Control::Quarantine(quarantined), environment);
+        }
         match environment.random.below(12) {
             0..6 => self.deploy(environment),
             10 => {

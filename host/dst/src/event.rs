@@ -4,10 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use styx_driver::client::{Answer as DriverAnswer, Failure};
+use styx_driver::suspicion::Suspect;
 use styx_driver::wire::{AdminQuery, Response as Seen};
 use styx_protocol::abort::Abort;
 use styx_protocol::catalog::{Control, Digest};
 use styx_protocol::ids::RequestId;
+use styx_protocol::quarantine::Subject;
 use styx_protocol::replies::Reply;
 use styx_protocol::transaction::Request;
 
@@ -63,6 +65,10 @@ pub enum Event {
     Wake(usize),
     /// The administrator deploys.
     Deploy,
+    /// The administrator has something executed again that was set aside, as what it met is mended.
+    Release(Subject),
+    /// A run beside the epochs ends its process.
+    Poisoned(Life, Suspect),
     /// A node starts (again).
     Start(usize),
     /// A node's disk is quick again.

@@ -60,6 +60,9 @@ pub struct Figures {
     /// Runs of long transactions beside the epochs.
     #[serde(default)]
     pub long: u64,
+    /// Processes that a request has ended.
+    #[serde(default)]
+    pub poisoned: u64,
     /// Records of topics that have their reply.
     #[serde(default)]
     pub records: u64,
@@ -96,6 +99,7 @@ impl Figures {
         add(&mut self.state_full, other.state_full);
         add(&mut self.refused, other.refused);
         add(&mut self.long, other.long);
+        add(&mut self.poisoned, other.poisoned);
         add(&mut self.records, other.records);
         self.longest_wait = self.longest_wait.max(other.longest_wait);
         self.longest_outage_us = self.longest_outage_us.max(other.longest_outage_us);

@@ -22,6 +22,7 @@ pub mod mutants;
 pub mod network;
 pub mod node;
 pub mod plan;
+pub mod poison;
 pub mod process;
 pub mod records;
 pub mod run;

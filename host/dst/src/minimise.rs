@@ -5,6 +5,7 @@
 
 use crate::check::Failure;
 use crate::plan::{ALL_FAULTS, Plan, RecordsPlan};
+use crate::poison::PoisonPlan;
 use crate::random::Random;
 use crate::run::simulate;
 use crate::world::World;
@@ -50,6 +51,14 @@ const SETTINGS: &[Setting] = &[
         get: |plan| plan.records.map_or(0, |records| records.count),
         set: |plan, to| {
             plan.records = plan.records.map(|records| RecordsPlan { count: to, ..records }).filter(|_| to > 0)
+        },
+        least: 0,
+    },
+    Setting {
+        name: "poison",
+        get: |plan| plan.poison.map_or(0, |poison| poison.count as u64),
+        set: |plan, to| {
+            plan.poison = plan.poison.map(|poison| PoisonPlan { count: to as usize, ..poison }).filter(|_| to > 0)
         },
         least: 0,
     },

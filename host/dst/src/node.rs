@@ -2,6 +2,7 @@
 
 use styx_driver::coordinator::{Goal, MigrationOptions};
 use styx_driver::network::Refusal;
+use styx_driver::suspicion::Suspect;
 use styx_driver::time::Instant;
 use styx_protocol::catalog::Digest;
 use styx_protocol::ids::{Generation, NodeId};
@@ -83,6 +84,7 @@ impl Node {
         let life = self.life;
         let now = environment.queue.now();
         environment.trace.event(now, [8, life.node as u64], || format!("{life} starts as {:?}", self.role));
+        self.directory.suspect();
         let (id, session) = (self.id(environment), environment.random.number());
         let peers = Peers::new(id, session, environment.plan.cluster.limits);
         let mut own = Own::new(life, peers, self.directory.clone());
@@ -94,11 +96,14 @@ impl Node {
     }
 
     /// The process dies; with the power, of what was not synced something may survive.
-    pub fn crash(&mut self, power: bool, environment: &mut Environment) {
+    ///
+    /// # Errors
+    /// A request has ended more processes than it may.
+    pub fn crash(&mut self, power: bool, environment: &mut Environment) -> Checked {
         let (now, life) = (environment.queue.now(), self.life);
-        if self.running.take().is_none() {
-            return;
-        }
+        let Some(mut running) = self.running.take() else { return Ok(()) };
+        self.note(power, &mut running.process, environment)?;
+        drop(running);
         environment.figures.crashes += 1;
         environment.trace.event(now, [7, life.node as u64, environment.durable.0], || {
             let what = if power { "loses power" } else { "dies" };
@@ -115,6 +120,36 @@ impl Node {
                 environment.close(connection, Some(life), "the other side has closed it");
             }
         }
+        Ok(())
+    }
+
+    /// What a process was at when it ended is noted, which power may take away.
+    fn note(&self, power: bool, process: &mut Process, environment: &mut Environment) -> Checked {
+        if environment.plan.poison.is_none() {
+            return Ok(());
+        }
+        let node = self.life.node;
+        if process.ends_in_order() {
+            self.directory.note(None);
+            self.directory.keep_suspects(Vec::new());
+            environment.poison.forgotten(node);
+            return Ok(());
+        }
+        let found = process.noted().filter(|_| !power || environment.random.chance(500));
+        if let Some(found) = &found {
+            environment.died(node, found)?;
+        }
+        self.directory.note(found);
+        Ok(())
+    }
+
+    /// A run beside the epochs ends the process.
+    pub fn poisoned(&mut self, culprit: Suspect, environment: &mut Environment) -> Checked {
+        self.with(environment, |process, around| {
+            process.poisoned(culprit, around);
+            Ok(())
+        })
+        .map(drop)
     }
 
     /// Something happens to the process, unless it is not there any more.

@@ -16,6 +16,7 @@ use styx_storage::log::EmbeddedOptions;
 use styx_storage::snapshot::Retention as KeptSnapshots;
 
 use crate::network::Limits;
+use crate::poison::PoisonPlan;
 use crate::random::Random;
 use crate::threads::ThreadPlan;
 use crate::toy::Shape;
@@ -87,6 +88,8 @@ pub struct Plan {
     pub verified: [bool; 4],
     /// Mean time between faults of each [kind](Fault); 0: never.
     pub faults: [u64; FAULTS],
+    /// Requests that end whoever executes them, if there are some.
+    pub poison: Option<PoisonPlan>,
     /// Processes that die while partitions migrate, if some do.
     pub amid: Option<Amid>,
     /// Most faults of each kind: every crash costs a replay, and enough is enough.
@@ -329,6 +332,7 @@ impl Plan {
         plan.slots = plan.slots.max(12);
         plan.snapshots = 0;
         plan.records = None;
+        plan.poison = None;
         plan.faults[Fault::Deployment as usize] = 0;
         plan.cluster.foreign_engine = false;
         plan
@@ -417,6 +421,11 @@ impl Plan {
             fault(&[100_000, 500_000]),
             migration,
         ];
+        if cluster.limits.outstanding_bytes_max < 1 << 20 {
+            // What the functions of an epoch ask of another worker at once must fit between the two, as with 1,000
+            // functions and a gibibyte.
+            config.suspended_max = config.suspended_max.min(100);
+        }
         let snapshotting = SnapshotPlan {
             interval: Duration::from_millis(random.pick(&[5, 20, 100, 1_000])),
             retention: KeptSnapshots { epochs_min: random.pick(&[1, 2, 3]), age_us: 0, ..KeptSnapshots::default() },
@@ -435,6 +444,10 @@ impl Plan {
             cluster.state_max = others.seldom(60, &[1_000, 5_000], u64::MAX);
             cluster.app_state_max = others.seldom(60, &[1_000, 5_000], u64::MAX);
         }
+        let poison = {
+            let random = &mut Random::new(config.layout.seed ^ 0x90_15);
+            PoisonPlan::draw(random, cluster.workers, long)
+        };
         let mut verified = [50, 50, 50, 50].map(|share| random.chance(share));
         verified[random.between(1, 3) as usize] = true;
         let slots: usize = random.pick(&[1, 12, 40, 80, 160, 160, 160, 240]);
@@ -472,6 +485,7 @@ impl Plan {
             segment_bytes: random.pick(&[4 << 10, 64 << 10, 1 << 20]),
             sync_failures: random.pick(&[0, 0, 0, 5]),
             records,
+            poison,
             verified,
             amid: Amid::draw(&mut of_migrations, nodes).filter(|_| nodes > 1 && migration > 0),
             faults,

@@ -47,10 +47,10 @@ impl Kind {
     /// That of an event by the number that stands for it in the hash.
     fn of(event: u64) -> Self {
         match event {
-            7 | 16 | 20 => Kind::Fault,
+            7 | 16 | 20 | 35 => Kind::Fault,
             0 | 8 => Kind::Process,
             11 | 13 | 14 | 15 | 26 => Kind::Generation,
-            1 | 6 => Kind::Epoch,
+            1 | 6 | 36 => Kind::Epoch,
             19 | 25 => Kind::Log,
             17 | 18 | 22 | 23 => Kind::Snapshot,
             2 | 9 | 27..=30 => Kind::Client,

@@ -115,7 +115,7 @@ impl World {
         while let Some(event) = self.environment.queue.pop() {
             self.dispatch(event)?;
             self.follow()?;
-            self.crash_amid();
+            self.crash_amid()?;
             events += 1;
             let ended = self.environment.figures.transactions;
             if ended != transactions {
@@ -387,11 +387,13 @@ impl World {
             Event::Timeout(attempt) => clients.timed_out(attempt, environment),
             Event::Wake(slot) => clients.wake(slot, environment),
             Event::Deploy => clients.deploy(environment),
+            Event::Release(subject) => clients.release(subject, environment),
+            Event::Poisoned(life, culprit) => nodes[life.node].poisoned(culprit, environment)?,
             Event::Start(node) => nodes[node].start(environment)?,
             Event::Quick(node) => {
                 environment.slow_disks.remove(&node);
             }
-            Event::Outage(node) => self.crash(node, true),
+            Event::Outage(node) => self.crash(node, true)?,
             Event::Emptied(node) => nodes[node].disk().leave(None),
             Event::Retire(node) => nodes[node].retire(environment)?,
             Event::TakeSnapshot(node) => nodes[node].take_snapshot(environment)?,
@@ -429,7 +431,7 @@ impl World {
         }
         for life in std::mem::take(&mut self.environment.halted) {
             if self.nodes[life.node].life == life {
-                self.crash(life.node, false);
+                self.crash(life.node, false)?;
             }
         }
         if let Some(generation) = self.environment.round_ended.take() {
@@ -470,8 +472,8 @@ impl World {
             at = environment.leader().unwrap_or(at);
         }
         match fault {
-            Fault::Crash => self.crash(at, false),
-            Fault::PowerFailure => self.crash(at, true),
+            Fault::Crash => self.crash(at, false)?,
+            Fault::PowerFailure => self.crash(at, true)?,
             Fault::Pause => nodes[at].paused_until = now + environment.random.between(500, 1_500_000),
             Fault::Suspend => {
                 let duration = environment.random.between(10_000, 3_000_000);
@@ -600,11 +602,11 @@ impl World {
         Ok(())
     }
 
-    fn crash(&mut self, node: usize, power: bool) {
+    fn crash(&mut self, node: usize, power: bool) -> Checked {
         if !self.nodes[node].is_up() {
-            return;
+            return Ok(());
         }
-        self.nodes[node].crash(power, &mut self.environment);
+        self.nodes[node].crash(power, &mut self.environment)?;
         for attempt in self.clients.waiting() {
             if self.environment.history.attempts[attempt].node == node {
                 self.environment.break_connection(attempt);
@@ -618,18 +620,20 @@ impl World {
             let soon = self.environment.random.between(0, 20_000);
             self.environment.after(delay + soon, Event::Outage(node));
         }
+        Ok(())
     }
 
     /// Those die that are to die amid a migration, when it is time.
-    fn crash_amid(&mut self) {
-        let Some(left) = self.amid.as_mut().filter(|_| !self.environment.calm) else { return };
+    fn crash_amid(&mut self) -> Checked {
+        let Some(left) = self.amid.as_mut().filter(|_| !self.environment.calm) else { return Ok(()) };
         if *left > 0 {
             *left -= 1;
-            return;
+            return Ok(());
         }
         if let Some(amid) = self.environment.plan.amid.take() {
-            amid.victims.iter().for_each(|victim| self.crash(*victim, false));
+            amid.victims.iter().try_for_each(|victim| self.crash(*victim, false))?;
         }
+        Ok(())
     }
 
     /// The history as lines: what happened last, and every transaction that touched a key which the
@@ -737,6 +741,7 @@ fn subject(event: &Event) -> Option<Life> {
         | Event::Network(life, _)
         | Event::Call(life, _)
         | Event::Told(life, _)
+        | Event::Poisoned(life, _)
         | Event::Frame(life, ..) => Some(*life),
         _ => None,
     }

@@ -214,6 +214,17 @@ bugs! {
     ManifestBeforeLog,
     /// The log is kept from the oldest snapshot on that is. Planted: it is trimmed up to the newest.
     TrimmedToNewest,
+    // What is set aside because it ends processes.
+    /// What is set aside is not executed, wherever it waits. Planted: what is in the log is.
+    QuarantinedExecuted,
+    /// With a release the refusals that were remembered are forgotten. Planted: they are not.
+    RefusalsKept,
+    /// A generation begins by setting aside what workers have said before it. Planted: it waits until one says more.
+    SetAsideOnce,
+    /// Deaths of several processes add up. Planted: each worker's count for themselves.
+    DeathsCountedApart,
+    /// A suspect is forgotten when its quarantine is durable. Planted: when there is one.
+    SuspectsForgottenEarly,
     // The front for records of topics.
     /// A record is one request, whatever its names stand for when it is read again. Planted: it is compared with what it
     /// was, and refused.

@@ -1,17 +1,14 @@
 //! What is in quarantine, told to people; and controls that this process has sequenced by itself.
 
-use styx_driver::suspicion::judge;
 use styx_protocol::catalog::{Catalog, Control};
 use styx_protocol::ids::Tid;
 use styx_protocol::quarantine::{Quarantined, Subject};
 
 use crate::clock::now;
-use crate::executing::Executing;
 use crate::handle::Handle;
 
-/// What is to be sequenced before anything is executed: what earlier lives of this process ended of, if that is noted here, and
-/// transactions that an operator has passed over.
-pub(crate) fn at_start(executing: Option<&Executing>, after: u32, skipped: &[u64]) -> Vec<Control> {
+/// Transactions of the log that an operator has passed over, to be sequenced before anything is executed.
+pub(crate) fn skipped(tids: &[u64]) -> Vec<Control> {
     let skip = |&tid: &u64| Quarantined {
         subject: Subject::Transaction(Tid(tid)),
         app: None,
@@ -19,9 +16,7 @@ pub(crate) fn at_start(executing: Option<&Executing>, after: u32, skipped: &[u64
         reason: "an operator started the server with --skip-tid".to_owned(),
         since: now(),
     };
-    let suspects = executing.map(Executing::suspects).unwrap_or_default();
-    let judged = judge(suspects.iter(), after, now()).into_iter();
-    judged.chain(skipped.iter().map(skip)).map(Control::Quarantine).collect()
+    tids.iter().map(skip).map(Control::Quarantine).collect()
 }
 
 /// Has a control sequenced for which nobody waits.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use styx_planted::{Bug, planted};
 use styx_protocol::catalog::Control;
 use styx_protocol::machine::coordinator::{Action, Input};
 use styx_protocol::membership;
@@ -45,7 +46,9 @@ impl<W, R> CoordinatorDriver<W, R> {
         self.restarted(step);
         self.membership(membership::Input::Live(generation), step);
         self.show_all(step);
-        self.set_aside(step);
+        if !planted(Bug::SetAsideOnce) {
+            self.set_aside(step);
+        }
         self.sequence(step);
         self.schedule_snapshots(step);
     }

@@ -18,6 +18,7 @@ use crate::client::{Answer, ClientMessage};
 use crate::diagnostic::Diagnostic;
 use crate::fullness::Full;
 use crate::snapshots::{ManifestDraft, ManifestPut, NoSnapshot, SnapshotSummary, StoreFailure};
+use crate::suspicion::Suspect;
 use crate::wire::{Response, WrittenPart};
 
 /// Something that happens to a single process. `W` names a client, `R` somebody who waits for an admin query,
@@ -84,6 +85,8 @@ pub enum SingleEffect<W, R, S> {
     AnswerLong(RunId, RemoteResponse),
     /// Compile what a catalog names, before anything that follows, and show it to clients.
     PrepareCatalog(Arc<Catalog>),
+    /// Only these are suspected any more: keep them for the next life.
+    KeepSuspects(Vec<Suspect>),
 
     /// Take the worker's part of a snapshot; say [`SingleEvent::HandOver`] for its entities.
     WritePart(Box<WorkerSnapshot>),

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use styx_planted::{Bug, planted};
+use styx_protocol::catalog::Control;
 use styx_protocol::ids::{EngineHash, Epoch, Generation, LogPosition, PlacementVersion, WorkerId};
 use styx_protocol::machine::worker::ClientRequest;
 use styx_protocol::machine::{Action, Config, Input, Machine, coordinator, worker};
@@ -30,6 +31,7 @@ use crate::diagnostic::Diagnostic;
 use crate::fullness::{Fullness, Holdings, Looks};
 use crate::log_time::LogTime;
 use crate::snapshots::{NoSnapshot, SnapshotConfig, SnapshotEffect, SnapshotScheduler};
+use crate::suspicion::{Suspect, Suspects, is_settled, judge};
 use crate::time::{Instant, Now, earliest};
 use crate::wire::{AdminQuery, Overview, Response};
 
@@ -46,6 +48,10 @@ pub struct SingleConfig {
     pub state_max: u64,
     /// The same of an app: otherwise half of it.
     pub app_state_max: Option<u64>,
+    /// What was under way when earlier lives of this process ended, as it has kept it.
+    pub suspects: Vec<Suspect>,
+    /// Lives that a request may end before it is set aside; 0: any number.
+    pub quarantine_after: u32,
 }
 
 /// Snapshots of a single process.
@@ -87,6 +93,8 @@ pub struct SingleDriver<W, R, S> {
     cut_due: Option<Instant>,
     replaying: bool,
     stopping: bool,
+    suspects: Suspects,
+    quarantine_after: u32,
     /// Empty between steps; its memory is used again.
     actions: Vec<Action<W>>,
 }
@@ -96,8 +104,10 @@ type Effects<W, R, S> = Vec<SingleEffect<W, R, S>>;
 impl<W, R, S> SingleDriver<W, R, S> {
     /// A process with an empty state, which recovers until [`Self::recovered`].
     pub fn new(config: SingleConfig) -> Self {
-        let SingleConfig { machine, epoch_max_wait, state_max, app_state_max } = config;
+        let SingleConfig { machine, epoch_max_wait, state_max, app_state_max, suspects, quarantine_after } = config;
         SingleDriver {
+            suspects: Suspects::new(suspects),
+            quarantine_after,
             engine: machine.engine,
             pace: Pace::new(machine.epoch_size_max, epoch_max_wait),
             machine: Machine::new(machine),
@@ -130,7 +140,8 @@ impl<W, R, S> SingleDriver<W, R, S> {
         self.prepare_catalog(effects);
     }
 
-    /// The log has been replayed up to its end: from now on clients are served, and snapshots taken.
+    /// The log has been replayed up to its end: from now on clients are served, and snapshots taken. What earlier lives
+    /// have ended of is set aside before anything is executed.
     pub fn recovered(
         &mut self,
         now: Now,
@@ -146,6 +157,12 @@ impl<W, R, S> SingleDriver<W, R, S> {
         self.snapshots = snapshots.map(|SnapshotStart { schedule, generation, newest }| {
             SnapshotScheduler::new(schedule, generation, 1, newest, reached, None, now.monotonic)
         });
+        let catalog = self.machine.catalog().clone();
+        let open = self.suspects.all().iter().filter(|suspect| !is_settled(suspect, &catalog));
+        for quarantined in judge(open, self.quarantine_after, now.wall) {
+            let control = Control::Quarantine(quarantined);
+            self.machine_step(now, coordinator::Input::Control { control, waiter: None }, effects);
+        }
     }
 
     /// The last epoch that ended, and the state hash chain after it.
@@ -243,6 +260,17 @@ impl<W, R, S> SingleDriver<W, R, S> {
             }
             SingleEvent::Settled => self.settle(now, effects),
         }
+        if !self.suspects.all().is_empty() && !self.replaying {
+            self.review_suspects(effects);
+        }
+    }
+
+    /// Forgets suspects that are in quarantine by now.
+    fn review_suspects(&mut self, effects: &mut Effects<W, R, S>) {
+        let ended = self.machine.position().0;
+        let epoch = if self.machine.is_idle() { ended } else { ended.next() };
+        let left = self.suspects.review(self.machine.catalog(), epoch, self.durable);
+        effects.extend(left.map(SingleEffect::KeepSuspects));
     }
 
     fn replay(&mut self, now: Now, record: Arc<EpochRecord>, effects: &mut Effects<W, R, S>) {

@@ -7,6 +7,7 @@ use styx_protocol::entity::Layout;
 use styx_protocol::ids::{OperatorId, RequestId, Timestamp};
 use styx_protocol::machine::worker::{Batch, Executed, PIECE_BYTES, STEP_MAX};
 use styx_protocol::modes::Modes;
+use styx_protocol::quarantine::Subject;
 use styx_protocol::replies::Retention;
 use styx_protocol::task::Started;
 use styx_protocol::transaction::Request;
@@ -16,6 +17,8 @@ use super::*;
 
 /// A process with a log, both of which a test holds in its hands. Guests do nothing.
 struct Rig {
+    /// Who is suspected still, if that has changed.
+    suspects: Option<Vec<Suspect>>,
     driver: SingleDriver<u64, u64, u64>,
     now: Now,
     batches: Vec<Batch>,
@@ -44,7 +47,14 @@ fn config() -> SingleConfig {
         piece_bytes: PIECE_BYTES,
         claim_order: false,
     };
-    SingleConfig { machine, epoch_max_wait: Duration::from_millis(1), state_max: 1 << 40, app_state_max: None }
+    SingleConfig {
+        machine,
+        epoch_max_wait: Duration::from_millis(1),
+        state_max: 1 << 40,
+        app_state_max: None,
+        suspects: Vec::new(),
+        quarantine_after: 3,
+    }
 }
 
 impl Rig {
@@ -55,8 +65,13 @@ impl Rig {
 
     /// A process that begins with a log.
     fn of(log: Vec<Arc<EpochRecord>>) -> Rig {
+        Rig::with(config(), log)
+    }
+
+    fn with(config: SingleConfig, log: Vec<Arc<EpochRecord>>) -> Rig {
         let mut rig = Rig {
-            driver: SingleDriver::new(config()),
+            driver: SingleDriver::new(config),
+            suspects: None,
             now: Now { monotonic: Instant(1), wall: Timestamp(1000) },
             batches: Vec::new(),
             log: Vec::new(),
@@ -97,6 +112,7 @@ impl Rig {
                 SingleEffect::SnapshotAnswer { waiter, result } => {
                     self.snapshots.push((waiter, result.map(|_| ())));
                 }
+                SingleEffect::KeepSuspects(suspects) => self.suspects = Some(suspects),
                 SingleEffect::End => self.ended += 1,
                 _ => {}
             }
@@ -147,6 +163,39 @@ fn nothing_is_told_before_it_is_durable() {
     rig.synced(1);
     assert!(matches!(&rig.answers[..], [(1, Answer::Reply(reply))] if reply.outcome.is_ok()), "{:?}", rig.answers);
     assert!(matches!(rig.responses[..], [(2, Response::Workers(_))]), "{:?}", rig.responses);
+}
+
+#[test]
+fn what_earlier_lives_ended_of_is_set_aside_first_and_suspected_until_that_is_durable() {
+    let _transcript = scenario!("single");
+    let suspect = |request, lives| Suspect {
+        request: RequestId(request),
+        app: String::new(),
+        function: "f".into(),
+        lives,
+        said: Some("boom".into()),
+    };
+    let mut rig = Rig::with(SingleConfig { suspects: vec![suspect(8, 1), suspect(7, 3)], ..config() }, Vec::new());
+    rig.submit(7);
+    rig.settle();
+    rig.execute();
+    let aside = |rig: &Rig| -> Vec<Subject> {
+        let subject = |control: &Control| match control {
+            Control::Quarantine(quarantined) => Some(quarantined.subject.clone()),
+            _ => None,
+        };
+        rig.log[0].controls.iter().filter_map(subject).collect()
+    };
+    assert_eq!(aside(&rig), [Subject::Request(RequestId(7))]);
+    assert_eq!(rig.suspects, None);
+    rig.synced(1);
+    assert_eq!(rig.suspects, Some(vec![suspect(8, 1)]));
+    // The next life knows the quarantine by the log, and sets nothing aside again.
+    let log = std::mem::take(&mut rig.log);
+    let mut rig = Rig::with(SingleConfig { suspects: vec![suspect(7, 3)], ..config() }, log);
+    rig.epoch(9);
+    assert_eq!(aside(&rig), []);
+    assert_eq!(rig.suspects, Some(Vec::new()));
 }
 
 #[test]

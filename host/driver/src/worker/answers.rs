@@ -113,6 +113,11 @@ impl<L, R> Answers<L, R> {
         self.unconfirmed.push_back((Doubt::default(), Unconfirmed::Unknown(asker)));
     }
 
+    /// The last epoch that is known to be durable.
+    pub(super) fn epoch(&self) -> Epoch {
+        self.durable
+    }
+
     /// Gives what was read up to an epoch, which is durable now.
     pub(super) fn durable(&mut self, now: Instant, epoch: Epoch, effects: &mut Vec<WorkerEffect<L, R>>) {
         self.durable = self.durable.max(epoch);

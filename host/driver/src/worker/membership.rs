@@ -7,7 +7,7 @@ use std::time::Duration;
 use styx_planted::{Bug, planted};
 use styx_protocol::catalog::{Catalog, Digest};
 use styx_protocol::fault::PeerFault;
-use styx_protocol::ids::{Generation, NodeId, PlacementVersion, RequestId, WorkerId};
+use styx_protocol::ids::{Epoch, Generation, NodeId, PlacementVersion, RequestId, WorkerId};
 use styx_protocol::machine::Worker;
 use styx_protocol::machine::worker::{Action, ClientRequest, ClientResponse, Config, Input};
 use styx_protocol::membership::Beat;
@@ -165,6 +165,11 @@ impl<L, R> Membership<L, R> {
     /// Tells whether it is not ready for the log yet.
     pub(super) fn is_beginning(&self) -> bool {
         self.progress == Progress::Beginning
+    }
+
+    /// The last epoch that is known to be durable.
+    pub(super) fn durable(&self) -> Epoch {
+        self.answers.epoch()
     }
 
     pub(super) fn is_live(&self) -> bool {

@@ -45,7 +45,7 @@ use crate::COORDINATOR;
 use crate::diagnostic::Diagnostic;
 use crate::leader_search::{LeaderSearch, SearchEffect};
 use crate::network::{NetworkEvent, Refusal};
-use crate::suspicion::is_settled;
+use crate::suspicion::Suspects;
 use crate::time::{Instant, Now};
 use crate::wire::{Envelope, Invite, Response, TicketedResponse};
 
@@ -66,6 +66,7 @@ pub struct WorkerDriver<L, R> {
     /// When components were asked for last: an answer may be lost with a connection of which only the coordinator knows
     /// that it broke.
     fetched: Instant,
+    suspects: Suspects,
 }
 
 /// How long a gateway may take what waits for it before it is made to ask again for the rest.
@@ -88,8 +89,10 @@ type Effects<L, R> = Vec<WorkerEffect<L, R>>;
 
 impl<L, R> WorkerDriver<L, R> {
     /// A worker that nobody has invited, and that dials the first of its coordinators.
-    pub fn new(now: Now, config: WorkerConfig) -> Self {
+    pub fn new(now: Now, mut config: WorkerConfig) -> Self {
+        let suspects = Suspects::new(std::mem::take(&mut config.suspects));
         WorkerDriver {
+            suspects,
             search: LeaderSearch::new(now.monotonic, config.coordinators.clone()),
             heartbeat: Heartbeat::new(now.monotonic, now.wall.0, config.build.clone()),
             components: Components::default(),
@@ -229,19 +232,17 @@ impl<L, R> WorkerDriver<L, R> {
         }
     }
 
-    /// Forgets suspects that are in quarantine by now: once released, they are as good as any.
+    /// Forgets suspects that are in quarantine by now.
     fn review_suspects(&mut self, effects: &mut Effects<L, R>) {
-        let suspects = &mut self.config.suspects;
         let Some(live) = self.membership.as_ref().filter(|membership| membership.is_live()) else { return };
-        let (before, catalog) = (suspects.len(), live.machine().catalog());
-        suspects.retain(|suspect| !is_settled(suspect, catalog));
-        if suspects.len() < before {
-            effects.push(WorkerEffect::KeepSuspects(suspects.clone()));
-        }
+        let (machine, (ended, _)) = (live.machine(), live.machine().position());
+        let epoch = if machine.is_idle() { ended } else { ended.next() };
+        let left = self.suspects.review(machine.catalog(), epoch, live.durable());
+        effects.extend(left.map(WorkerEffect::KeepSuspects));
     }
 
     fn say_hello(&mut self, now: Instant, effects: &mut Effects<L, R>) {
-        if !self.config.suspects.is_empty() {
+        if !self.suspects.all().is_empty() {
             self.review_suspects(effects);
         }
         let nobody = BTreeMap::new();
@@ -250,10 +251,9 @@ impl<L, R> WorkerDriver<L, R> {
         if let Some(hello) = self.heartbeat.hello(now, workers)
             && !(planted(Bug::SilentWhileRestoring) && restores())
         {
-            let WorkerConfig { address, suspects, .. } = &self.config;
             let copied = self.membership.as_ref().and_then(|membership| membership.machine().copying());
             let holds = self.membership.as_mut().and_then(|membership| membership.holds(now, self.config.state_max));
-            let (address, suspects) = (address.clone(), suspects.clone());
+            let (address, suspects) = (self.config.address.clone(), self.suspects.all().to_vec());
             let envelope = Envelope::Hello { hello, address, suspects, copied, holds };
             effects.push(WorkerEffect::SendControl { to: COORDINATOR, envelope });
             if let Some(membership) = &mut self.membership {
@@ -509,6 +509,7 @@ impl<L, R> WorkerDriver<L, R> {
             }
         }
         self.membership = Some(membership);
+        self.suspects.begin_again();
         for (from, message) in std::mem::take(&mut self.handover.postponed) {
             self.message(now, from, generation, Ok(Box::new(message)), effects);
         }

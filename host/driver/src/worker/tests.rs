@@ -700,7 +700,7 @@ fn a_suspect_is_forgotten_once_it_is_in_quarantine() {
     };
     let mut rig = Rig::suspecting(vec![suspect(7), suspect(8)]).alone();
     rig.later(HEARTBEAT);
-    assert_eq!(rig.worker.config.suspects.len(), 2);
+    assert_eq!(rig.worker.suspects.all().len(), 2);
     assert!(!rig.others.iter().any(|other| other.ends_with("suspects")), "nothing new is to be kept: {:?}", rig.others);
     let quarantined = Quarantined {
         subject: Subject::Request(RequestId(7)),
@@ -713,5 +713,5 @@ fn a_suspect_is_forgotten_once_it_is_in_quarantine() {
     rig.cut();
     rig.coordinate(coordinator::Input::Durable(Epoch(1)));
     rig.later(HEARTBEAT);
-    assert_eq!((rig.has("1 suspects"), &*rig.worker.config.suspects), (1, &[suspect(8)][..]), "{:?}", rig.others);
+    assert_eq!((rig.has("1 suspects"), rig.worker.suspects.all()), (1, &[suspect(8)][..]), "{:?}", rig.others);
 }

@@ -14,6 +14,7 @@ use styx_protocol::entity::Layout;
 use styx_protocol::ids::{Epoch, RequestId, SequencerCounter, Tid, Timestamp};
 use styx_protocol::machine::{Config, Rank};
 use styx_protocol::placement::Placement;
+use styx_protocol::quarantine::Quarantine;
 use styx_protocol::record::{Chain, EpochRecord};
 use styx_protocol::transaction::Request;
 
@@ -66,6 +67,8 @@ pub struct Checker {
     /// Somebody else judges what transactions come to.
     lenient: bool,
     time: Timestamp,
+    /// Epochs that may have released something, and what was in quarantine still.
+    released: BTreeMap<Epoch, Quarantine>,
 }
 
 impl Checker {
@@ -94,6 +97,7 @@ impl Checker {
             looks: Looks::default(),
             lenient: false,
             time: Timestamp(0),
+            released: BTreeMap::new(),
         }
     }
 
@@ -323,6 +327,7 @@ impl Checker {
         if !record.controls.is_empty() {
             self.long.values_mut().for_each(|begins| begins.deployments += 1);
         }
+        let was_aside = !self.catalog.quarantine().is_empty();
         for control in &record.controls {
             if let Control::Deploy(deployment) = control {
                 self.deployments.push((deployment.id.clone(), record.epoch));
@@ -330,6 +335,9 @@ impl Checker {
             self.oracle.control(control);
             // One that is refused changes nothing.
             let _ = self.catalog.apply(control);
+        }
+        if was_aside && record.controls.iter().any(Control::may_release) {
+            self.released.insert(record.epoch, self.catalog.quarantine().clone());
         }
         self.carried.retain(|tid| taken.binary_search(tid).is_err());
         self.live = taken.clone();
@@ -493,6 +501,9 @@ impl Checker {
 
     fn remember_cut(&mut self, at: usize) {
         let record = &self.records[at];
+        if let Some(quarantine) = self.released.get(&record.epoch) {
+            self.remembered.release(quarantine);
+        }
         for (_, request) in record.transactions().filter(|(_, request)| request.retained) {
             self.remembered.begin(request.id);
         }
@@ -506,9 +517,8 @@ impl Checker {
         for tid in order {
             let Sequenced { request, end: Some(end), .. } = &self.sequenced[&tid] else { continue };
             if request.retained {
-                let bytes = end.outcome.as_ref().map_or_else(|abort| abort.message.len(), |value| value.len());
                 let EpochRecord { epoch, time, .. } = *self.records[at];
-                self.remembered.end(request.id, epoch, tid, time, bytes);
+                self.remembered.end(request.id, epoch, tid, time, &end.outcome);
             }
         }
     }

@@ -13,6 +13,7 @@ use styx_protocol::transaction::Request;
 use super::checker::{Checker, record_of, same};
 use super::order::{Interval, real_time};
 use super::{Checked, Failure, ensure};
+use crate::poison::Poison;
 
 /// Kind of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,7 +133,7 @@ impl History {
         checker: &Checker,
         durable: Epoch,
     ) -> Checked {
-        if aborted.is_some_and(|abort| is_refusal(abort.code)) {
+        if aborted.is_some_and(|abort| is_refusal(abort.code, tid)) {
             return Ok(());
         }
         // A record that is read again under another deployment may have been executed, and be a query by now.
@@ -163,7 +164,7 @@ impl History {
     }
 
     /// A client is given a reply.
-    pub fn reply(&mut self, attempt: usize, reply: &Reply, checker: &Checker) -> Checked {
+    pub fn reply(&mut self, attempt: usize, reply: &Reply, checker: &Checker, poison: &Poison) -> Checked {
         let &Attempt { kind, of, .. } = self.answer(attempt)?;
         let request = &self.requests[of].request;
         ensure(reply.id == request.id, "own reply", || format!("{request:?} is answered with {reply:?}"))?;
@@ -171,6 +172,7 @@ impl History {
             let used = |other: &TrackedRequest| other.request.id == request.id && other.request != *request;
             let reason = match code_of(reply) {
                 Some(Code::Overloaded) => true,
+                Some(Code::Quarantined) => poison.may_refuse(reply.id),
                 Some(Code::TooLarge) => request.weight() > checker.request_max(),
                 Some(Code::ReplyForgotten) => {
                     let tids = checker.by_id.get(&request.id).map_or(&[][..], |tids| &tids[..]);
@@ -219,6 +221,7 @@ impl History {
         reply: &Reply,
         is_query: bool,
         checker: &Checker,
+        poison: &Poison,
     ) -> Checked {
         let request = of.map(|of| self.requests[of].request.clone());
         ensure(request.as_ref().is_some_and(|request| request.id == reply.id), "own reply", || {
@@ -228,6 +231,7 @@ impl History {
         let tids = checker.by_id.get(&request.id).map_or(&[][..], |tids| &tids[..]);
         if refused(reply) {
             let reason = match code_of(reply) {
+                Some(Code::Quarantined) => poison.may_refuse(reply.id),
                 Some(Code::TooLarge) => request.weight() > checker.request_max(),
                 Some(Code::ReplyForgotten) => tids.iter().any(|tid| {
                     let known = &checker.sequenced[tid];
@@ -379,11 +383,13 @@ impl History {
 
 /// Whether a reply says that a request was not taken now.
 pub fn refused(reply: &Reply) -> bool {
-    code_of(reply).is_some_and(is_refusal)
+    code_of(reply).is_some_and(|code| is_refusal(code, reply.tid))
 }
 
-fn is_refusal(code: Code) -> bool {
-    matches!(code, Code::Overloaded | Code::IdempotencyMismatch | Code::TooLarge | Code::ReplyForgotten)
+fn is_refusal(code: Code, tid: Tid) -> bool {
+    // What is set aside after it was sequenced ends so.
+    code == Code::Quarantined && tid == Tid(0)
+        || matches!(code, Code::Overloaded | Code::IdempotencyMismatch | Code::TooLarge | Code::ReplyForgotten)
 }
 
 fn code_of(reply: &Reply) -> Option<Code> {

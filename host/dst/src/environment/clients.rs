@@ -80,7 +80,7 @@ impl Environment {
         let now = self.queue.now();
         self.trace.event(now, [2, attempt as u64], || format!("{life} answers {attempt}: {response:?}"));
         match &response {
-            Response::Reply(reply) => self.history.reply(attempt, reply, &self.checker)?,
+            Response::Reply(reply) => self.history.reply(attempt, reply, &self.checker, &self.poison)?,
             Response::Accepted => self.history.receipt(attempt)?,
             Response::Unknown => self.history.unknown(attempt, &self.checker)?,
             Response::Controlled(result) => {

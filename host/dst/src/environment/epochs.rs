@@ -14,7 +14,7 @@ use super::{Environment, GenerationView};
 use crate::check::checker::Ended;
 use crate::check::state::WorkerState;
 use crate::check::{Checked, Failure, ensure};
-use crate::event::Life;
+use crate::event::{Event, Life};
 
 /// The longest that a round takes until its record is there, in microseconds.
 const ROUND_MAX: u64 = 60_000_000;
@@ -73,6 +73,7 @@ impl Environment {
             .event(now, [13, life.node as u64, generation.0], || format!("{life} begins generation {generation}"));
         self.figures.generations += 1;
         self.causes.begins()?;
+        self.poison.leads(life);
         if self.is_replaced(life) {
             return Ok(());
         }
@@ -184,6 +185,13 @@ impl Environment {
         if !self.checker.knows(record) {
             for control in &record.controls {
                 self.moves(life, record, control);
+            }
+            for subject in self.poison.cut(record.epoch, &record.controls, self.plan.poison)? {
+                self.trace.event(now, [36, record.epoch.0], || format!("{subject} is set aside"));
+                if self.random.chance(500) {
+                    let delay = self.random.between(0, 500_000);
+                    self.after(delay, Event::Release(subject));
+                }
             }
         }
         self.checker.cut(record)

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use styx_driver::client;
 use styx_driver::fullness::Full;
+use styx_driver::suspicion::Suspect;
 use styx_protocol::catalog::Catalog;
 use styx_protocol::ids::{Epoch, Generation, OperatorId, Timestamp, WorkerId};
 use styx_protocol::machine::EpochSummary;
@@ -32,6 +33,8 @@ use crate::event::{Event, Life};
 use crate::figures::Figures;
 use crate::network::Network;
 use crate::plan::{Delay, Plan};
+use crate::poison::{Part, Poison};
+use crate::process::Directory;
 use crate::queue::Queue;
 use crate::random::Random;
 use crate::records::Brokers;
@@ -90,6 +93,8 @@ pub struct Environment {
     unheard: BTreeMap<Life, bool>,
     /// The last epoch that is durable for whoever knows everything.
     pub durable: Epoch,
+    /// Requests that end whoever executes them.
+    pub poison: Poison,
     /// Generations, and what called for them.
     pub causes: Generations,
     /// Who had which partition.
@@ -161,6 +166,7 @@ impl Environment {
             owner: None,
             unheard: BTreeMap::new(),
             durable: Epoch(0),
+            poison: Poison::default(),
             causes: Generations::default(),
             placements: Placements::default(),
             rounds: BTreeMap::new(),
@@ -248,6 +254,44 @@ impl Environment {
         let refused = full.refuses(catalog.operator(request.operator).map(|operator| &*operator.app), catalog);
         self.figures.state_full += u64::from(refused.is_some());
         refused
+    }
+
+    /// Whether a part of a transaction ends the process that runs it now.
+    pub fn poisons(&self, part: Part, transaction: &Transaction, catalog: &Catalog) -> bool {
+        self.poison.ends(part, transaction, catalog)
+    }
+
+    /// A thread of a process has met what ends it. Gives what it notes.
+    pub fn poisoned(&mut self, life: Life, culprit: Suspect) -> Suspect {
+        let now = self.queue.now();
+        self.trace.event(now, [35, life.node as u64], || format!("{life} ends because of request {}", culprit.request));
+        self.figures.poisoned += 1;
+        self.halted.push(life);
+        let is_silent = self.plan.poison.is_some_and(|plan| self.random.chance(plan.silent));
+        Suspect { said: culprit.said.filter(|_| !is_silent), ..culprit }
+    }
+
+    /// A process has died while these were under way.
+    ///
+    /// # Errors
+    /// One of them has ended more processes than it may.
+    pub fn died(&mut self, node: usize, found: &[Suspect]) -> Checked {
+        let workers = self.plan.cluster.workers;
+        self.plan.poison.map_or(Ok(()), |plan| self.poison.died(node, found, plan, workers))
+    }
+
+    /// Some are suspected no more where a process notes them.
+    ///
+    /// # Errors
+    /// One of them is not set aside for good.
+    pub fn keep_suspects(&mut self, directory: &Directory, left: Vec<Suspect>) -> Checked {
+        let before = directory.suspects();
+        let is_left = |suspect: &&Suspect| left.iter().any(|one| one.request == suspect.request);
+        for suspect in before.iter().filter(|suspect| !is_left(suspect)) {
+            self.poison.settled(suspect, self.durable)?;
+        }
+        directory.keep_suspects(left);
+        Ok(())
     }
 
     /// A process cannot go on, and says why.

@@ -77,7 +77,7 @@ impl Environment {
             Content::Nonsense(of) => of,
         };
         let record = (TOPIC, place.partition as u32, place.offset as u64);
-        self.history.record_reply(of, record, reply, read_only, &self.checker)
+        self.history.record_reply(of, record, reply, read_only, &self.checker, &self.poison)
     }
 
     /// Whether every record has its reply.

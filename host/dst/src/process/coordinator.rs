@@ -67,7 +67,7 @@ impl Coordinator {
             patience: plan.cluster.patience,
             backlog_max: plan.config.backlog_max,
             epoch_max_wait: plan.epoch_max_wait,
-            quarantine_after: 0,
+            quarantine_after: plan.poison.map_or(0, |plan| plan.after),
             migration_rate: None,
             app_state_max: Some(plan.cluster.app_state_max),
             seating,

@@ -1,10 +1,13 @@
 //! The directory of a process on its machine's disk, which survives it: the log and components; and the way to the store
 //! of snapshots, which all machines share.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::io;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use styx_driver::suspicion::{Suspect, after_death};
 use styx_durability::components::Components;
 use styx_protocol::catalog::{Control, Digest};
 use styx_protocol::ids::Timestamp;
@@ -13,12 +16,21 @@ use styx_storage::snapshot::{Memory, Runtime, StoreLocation};
 use crate::disk::Disk;
 use crate::store::{Client, Names};
 
+/// What was under way when processes ended.
+#[derive(Debug, Default)]
+struct Notes {
+    /// In the life that ended last, until the next one looks.
+    found: Option<Vec<Suspect>>,
+    suspects: Vec<Suspect>,
+}
+
 /// See the module. Clones are the same.
 #[derive(Clone, Debug)]
 pub struct Directory {
     /// The disk that the log is on.
     pub disk: Disk,
     kept: Kept,
+    notes: Rc<RefCell<Notes>>,
     pub place: StoreLocation,
     /// How code of the store waits and finds names.
     pub runtime: Runtime,
@@ -29,13 +41,37 @@ impl Directory {
     pub fn new(disk: Disk, store: &Client, names: &Arc<Names>) -> Self {
         let memory = Memory::from(Arc::new(store.clone()) as Arc<dyn object_store::ObjectStore>);
         let runtime = Runtime::Inline(names.clone());
-        Directory { disk, kept: Kept::default(), place: StoreLocation::in_memory(&memory), runtime }
+        let notes = Rc::default();
+        Directory { disk, kept: Kept::default(), notes, place: StoreLocation::in_memory(&memory), runtime }
     }
 
     /// The same, with components that others put there, too.
     #[must_use]
     pub fn with_components(self, kept: &Kept) -> Self {
         Directory { kept: kept.clone(), ..self }
+    }
+
+    /// What a life has left under way when it ended; `None` if it never had anything to do.
+    pub fn note(&self, found: Option<Vec<Suspect>>) {
+        self.notes.borrow_mut().found = found;
+    }
+
+    /// A life begins: what the one before has left makes suspects.
+    pub fn suspect(&self) {
+        let Notes { found, suspects } = &mut *self.notes.borrow_mut();
+        if let Some(found) = found.take() {
+            *suspects = after_death(std::mem::take(suspects), found);
+        }
+    }
+
+    /// Who is suspected here.
+    pub fn suspects(&self) -> Vec<Suspect> {
+        self.notes.borrow().suspects.clone()
+    }
+
+    /// Only these are suspected any more.
+    pub fn keep_suspects(&self, suspects: Vec<Suspect>) {
+        self.notes.borrow_mut().suspects = suspects;
     }
 
     /// Whether there is no room for what a log appends.

@@ -11,6 +11,8 @@ use styx_protocol::task::{LongTask, RunId};
 
 use super::Input;
 use super::around::Around;
+use crate::event::Event;
+use crate::poison::{Part, suspect};
 use crate::thread::{Answer, Wait, wait};
 use crate::toy::Toy;
 
@@ -35,6 +37,11 @@ pub fn start(generation: Option<Generation>, task: LongTask, around: &mut Around
         Duration::from_micros(around.environment.execution_time() * epochs)
     };
     let (before, after) = (works(), works());
+    if around.environment.poisons(Part::Long, &task.transaction, &task.catalog) {
+        let culprit = suspect(&task.transaction, &task.catalog, true);
+        let life = around.own.life;
+        return around.later(before.as_micros() as u64, Event::Poisoned(life, culprit));
+    }
     around.spawn(move || {
         wait(Wait::Pause(before));
         let execution = Box::new(Toy::default().run_long(&task, Box::new(ProcessReader(generation, task.run))));

@@ -25,6 +25,7 @@ use styx_driver::coordinator::{Goal, MigrationOptions};
 use styx_driver::gateway::GatewayEvent;
 use styx_driver::network::{NetworkEvent, Refusal};
 use styx_driver::single::SingleEvent;
+use styx_driver::suspicion::Suspect;
 use styx_driver::time::Instant;
 use styx_driver::worker::WorkerEvent;
 use styx_protocol::catalog::Digest;
@@ -208,6 +209,33 @@ impl Process {
     pub fn compiled(&mut self, digest: Digest, around: &mut Around<'_>) {
         let event = WorkerEvent::ComponentPrepared(digest, Ok(()));
         around.own.inbox.borrow_mut().push_back(Input::Worker(Box::new(event)));
+    }
+
+    /// A run beside the epochs ends it.
+    pub fn poisoned(&mut self, culprit: Suspect, around: &mut Around<'_>) {
+        match self {
+            Process::Single(single) => single.pool().end(culprit, around),
+            Process::Worker(worker) => worker.pool().end(culprit, around),
+            _ => unreachable!("nobody else executes"),
+        }
+    }
+
+    /// What its threads have noted that they execute. `None` if they never had anything to do.
+    pub fn noted(&mut self) -> Option<Vec<Suspect>> {
+        match self {
+            Process::Single(single) => single.pool().noted(),
+            Process::Worker(worker) => worker.pool().noted(),
+            _ => None,
+        }
+    }
+
+    /// Whether it ends as it was asked to, so that nothing is to blame for it.
+    pub fn ends_in_order(&self) -> bool {
+        match self {
+            Process::Worker(worker) => worker.has_left(),
+            Process::Single(single) => single.has_ended(),
+            _ => false,
+        }
     }
 
     /// It is asked to end.

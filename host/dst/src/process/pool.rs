@@ -2,14 +2,19 @@
 //! time of its own. So is each task of a graph; one that continues a guest goes to the thread where the guest waits.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use styx_driver::suspicion::Suspect;
+use styx_protocol::catalog::Catalog;
 use styx_protocol::fallback::ComponentOutcome;
 use styx_protocol::machine::worker::{Batch, Executed, FallbackBatch};
-use styx_protocol::task::{Started, Task, TaskProgress};
+use styx_protocol::task::{AttemptSource, Started, Task, TaskKind, TaskProgress};
+use styx_protocol::transaction::Transaction;
 
 use super::around::Around;
 use crate::environment::Environment;
 use crate::event::{Event, Work};
+use crate::poison::{Part, suspect};
 use crate::random::Random;
 use crate::threads::Threads;
 
@@ -41,6 +46,34 @@ struct Job {
     outcomes: Vec<ComponentOutcome>,
 }
 
+/// A part of a batch.
+fn part(batch: &Batch, at: usize) -> (&Transaction, &Arc<Catalog>) {
+    let transaction = match at.checked_sub(batch.transactions.len()) {
+        None => &batch.transactions[at],
+        Some(query) => &batch.queries[query],
+    };
+    (transaction, &batch.catalog)
+}
+
+/// What a task is of.
+fn of(task: &Task) -> (&Transaction, &Arc<Catalog>) {
+    match &task.attempt {
+        AttemptSource::Existing(attempt) => (attempt.transaction(), attempt.catalog()),
+        AttemptSource::New(seed) => (&seed.transaction, &seed.catalog),
+    }
+}
+
+/// What ends the process, if a task does.
+fn of_task(task: &Task, environment: &Environment) -> Option<Suspect> {
+    let part = match task.kind {
+        TaskKind::Root => Part::Root,
+        TaskKind::Call { .. } => Part::Call,
+        TaskKind::Resume { .. } => return None,
+    };
+    let (transaction, catalog) = of(task);
+    environment.poisons(part, transaction, catalog).then(|| suspect(transaction, catalog, true))
+}
+
 /// The threads of one process.
 #[derive(Debug)]
 pub struct ExecutionPool {
@@ -55,6 +88,10 @@ pub struct ExecutionPool {
     forgetting: bool,
     /// Shares and tasks that threads have not given back.
     out: usize,
+    /// Something was executed.
+    is_used: bool,
+    /// What has ended the process.
+    culprit: Option<Suspect>,
 }
 
 impl Job {
@@ -75,6 +112,24 @@ impl Job {
                 Batched::FallBack(batch) => self.outcomes.push(threads.fall_back(thread, batch, at)),
             }
         }
+    }
+
+    /// What is taken next of transactions that are executed.
+    fn next(&self) -> impl Iterator<Item = (&Transaction, &Arc<Catalog>)> {
+        let batch = match &self.batch {
+            Batched::Execute(batch) => Some(batch),
+            Batched::FallBack(_) => None,
+        };
+        let part = |(at, batch)| self::part(batch, at);
+        batch.into_iter().flat_map(|batch| self.left.iter().rev().map(move |at| (*at, batch))).map(part)
+    }
+
+    /// What of the next so many parts ends the process.
+    fn culprit(&self, parts: usize, environment: &Environment) -> Option<Suspect> {
+        let ends = |(transaction, catalog): &(&Transaction, &Arc<Catalog>)| {
+            environment.poisons(Part::Root, transaction, catalog)
+        };
+        self.next().take(parts).find(ends).map(|(transaction, catalog)| suspect(transaction, catalog, true))
     }
 
     /// What the driver is told once nothing is left. Drops every reference to the state.
@@ -99,8 +154,18 @@ impl ExecutionPool {
     pub fn new(deviating: bool, inline_max: usize, environment: &mut Environment) -> Self {
         let random = Random::new(environment.random.number());
         let threads = Threads::new(environment.plan.threads(), deviating, random);
-        let (job, tasks) = (None, BTreeMap::new());
-        ExecutionPool { threads, inline_max, job, jobs: 0, tasks, next_task: 0, forgetting: false, out: 0 }
+        ExecutionPool {
+            threads,
+            inline_max,
+            job: None,
+            jobs: 0,
+            tasks: BTreeMap::new(),
+            next_task: 0,
+            forgetting: false,
+            out: 0,
+            is_used: false,
+            culprit: None,
+        }
     }
 
     /// Executes a batch. Gives what was done at once.
@@ -115,12 +180,18 @@ impl ExecutionPool {
 
     fn hand_out(&mut self, mut job: Job, around: &mut Around<'_>) -> Option<Finished> {
         assert!(self.job.is_none() && !self.forgetting, "one batch at a time");
+        self.is_used |= !job.left.is_empty();
         around.environment.random.shuffle(&mut job.left);
         if job.left.len() <= self.inline_max {
             let thread = self.any(around.environment);
             for _ in 0..job.left.len() {
                 let worked = around.environment.execution_time();
                 around.spend(worked);
+            }
+            if let Some(culprit) = job.culprit(usize::MAX, around.environment) {
+                self.job = Some(job);
+                self.end(culprit, around);
+                return None;
             }
             job.run(usize::MAX, thread, &mut self.threads);
             return Some(job.finish());
@@ -161,20 +232,51 @@ impl ExecutionPool {
         }
     }
 
+    /// What ends the process is met.
+    pub fn end(&mut self, culprit: Suspect, around: &mut Around<'_>) {
+        self.culprit = Some(around.environment.poisoned(around.own.life, culprit));
+    }
+
+    /// What threads have noted that they execute; `None` if they never had anything to do.
+    pub fn noted(&self) -> Option<Vec<Suspect>> {
+        let tasks = self.tasks.values().map(|(_, task)| of(task));
+        let batched = self.job.iter().flat_map(Job::next).chain(tasks);
+        let under_way =
+            batched.take(self.threads.count()).map(|(transaction, catalog)| suspect(transaction, catalog, false));
+        let mut noted: Vec<Suspect> = self.culprit.iter().cloned().collect();
+        for suspect in under_way {
+            if noted.iter().all(|known| known.request != suspect.request) {
+                noted.push(suspect);
+            }
+        }
+        (self.is_used || !noted.is_empty()).then_some(noted)
+    }
+
     /// A thread is done with something. Gives what is complete with it.
     pub fn done(&mut self, work: Work, around: &mut Around<'_>) -> Option<Finished> {
+        if self.culprit.is_some() {
+            return None;
+        }
         self.out -= 1;
         if self.forgetting {
             return self.forgotten();
         }
         match work {
             Work::Task(number) => {
+                if let Some(culprit) = of_task(&self.tasks[&number].1, around.environment) {
+                    self.end(culprit, around);
+                    return None;
+                }
                 let (thread, task) = self.tasks.remove(&number).expect("a task is done once");
                 Some(Finished::TaskProgress(vec![self.threads.advance(thread, task)]))
             }
             Work::Share(number, thread) => {
                 let job = self.job.as_mut().filter(|_| self.jobs == number)?;
                 let parts = job.claim(self.threads.count(), &mut around.environment.random);
+                if let Some(culprit) = job.culprit(parts, around.environment) {
+                    self.end(culprit, around);
+                    return None;
+                }
                 job.run(parts, thread, &mut self.threads);
                 if job.left.is_empty() {
                     return Some(self.job.take().expect("just seen").finish());

@@ -83,6 +83,8 @@ impl Single {
             epoch_max_wait: plan.epoch_max_wait,
             state_max: plan.cluster.state_max,
             app_state_max: Some(plan.cluster.app_state_max),
+            suspects: around.own.directory.suspects(),
+            quarantine_after: plan.poison.map_or(0, |plan| plan.after),
         };
         let snapshots = store.as_ref().map(|_| SnapshotStart {
             schedule: SnapshotConfig { interval: plan.snapshotting.interval, ..SnapshotConfig::default() },
@@ -136,6 +138,11 @@ impl Single {
     /// Whether the process has ended by itself.
     pub fn has_ended(&self) -> bool {
         self.has_ended
+    }
+
+    /// Its execution threads.
+    pub fn pool(&mut self) -> &mut ExecutionPool {
+        &mut self.pool
     }
 
     /// What somebody waits for in it.
@@ -346,6 +353,7 @@ impl Single {
                 around.environment.learn(&catalog);
                 self.catalog = catalog;
             }
+            SingleEffect::KeepSuspects(left) => around.environment.keep_suspects(&around.own.directory, left)?,
             SingleEffect::WritePart(part) => {
                 around.environment.part_begun_alone(part.epoch)?;
                 self.parts().part(part, around);

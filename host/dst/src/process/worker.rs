@@ -36,6 +36,8 @@ pub struct Worker {
     /// Nodes to or from which messages of a generation are lost: each heartbeat in it says so.
     broken: BTreeSet<(Generation, NodeId)>,
     has_ended: bool,
+    /// It has ended as it was asked to.
+    has_left: bool,
 }
 
 impl Worker {
@@ -60,19 +62,29 @@ impl Worker {
             step_max: machine.step_max,
             piece_bytes: machine.piece_bytes,
             state_max: plan.cluster.state_max,
-            suspects: Vec::new(),
+            suspects: around.own.directory.suspects(),
             claim_order: true,
         };
         around.connect(COORDINATOR, &coordinators[0]);
         let pool = ExecutionPool::new(deviating, 0, around.environment);
         let driver = WorkerDriver::new(around.now(), config);
         let (store, compiled, broken) = (restoring::KnownStore::default(), BTreeSet::new(), BTreeSet::new());
-        Worker { driver, pool, parts: None, store, compiled, broken, has_ended: false }
+        Worker { driver, pool, parts: None, store, compiled, broken, has_ended: false, has_left: false }
     }
 
     /// Whether the process has ended by itself.
     pub fn has_ended(&self) -> bool {
         self.has_ended
+    }
+
+    /// Whether it has ended as it was asked to.
+    pub fn has_left(&self) -> bool {
+        self.has_left
+    }
+
+    /// Its execution threads.
+    pub fn pool(&mut self) -> &mut ExecutionPool {
+        &mut self.pool
     }
 
     /// What somebody waits for in it.
@@ -240,7 +252,7 @@ impl Worker {
             WorkerEffect::Answer(attempt, answer) => around.answer(attempt, answer)?,
             WorkerEffect::Respond(attempt, seen) => around.show(attempt, seen)?,
             WorkerEffect::PublishCatalog(_) => {}
-            WorkerEffect::KeepSuspects(_) => unreachable!("nobody is suspected here"),
+            WorkerEffect::KeepSuspects(left) => around.environment.keep_suspects(&around.own.directory, left)?,
             WorkerEffect::Logs { tid, lines, .. } => {
                 let generation = before.or(self.driver.generation()).unwrap_or_default();
                 around.environment.logged(generation, tid, &lines);
@@ -258,7 +270,7 @@ impl Worker {
                 around.environment.figures.refused += 1;
                 self.has_ended = true;
             }
-            WorkerEffect::End => self.has_ended = true,
+            WorkerEffect::End => (self.has_ended, self.has_left) = (true, true),
             WorkerEffect::Halt(why) => return Err(Failure::new("halt", why)),
         }
         Ok(None)

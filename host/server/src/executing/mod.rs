@@ -14,8 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use styx_driver::suspicion::{Suspect, after_death, is_settled};
-use styx_protocol::catalog::Catalog;
+use styx_driver::suspicion::{Suspect, after_death};
 use styx_protocol::ids::RequestId;
 
 pub use noted::Noted;
@@ -87,16 +86,6 @@ impl Executing {
     /// What was under way when earlier lives ended.
     pub fn suspects(&self) -> Vec<Suspect> {
         self.suspects.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Forgets those that are in quarantine by now: once released, they are as good as any.
-    pub(crate) fn review(&self, catalog: &Catalog) {
-        let mut suspects = self.suspects();
-        let before = suspects.len();
-        suspects.retain(|suspect| !is_settled(suspect, catalog));
-        if suspects.len() < before {
-            self.keep(suspects);
-        }
     }
 
     /// Only these are suspected any more.

@@ -169,7 +169,7 @@ fn options(
         app_state_max: config.app_state,
         shares: config.join_shares,
         autoscale: config.autoscale.map(|(min, max)| autoscale(config, min, max)),
-        controls: quarantine::at_start(None, config.quarantine_after, &config.skip_tid),
+        controls: quarantine::skipped(&config.skip_tid),
     })
 }
 

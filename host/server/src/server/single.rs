@@ -68,7 +68,8 @@ impl Server {
             engine: engine.engine_hash(),
             snapshots: snapshots(config, &components),
             executing: Some(executing.clone()),
-            controls: quarantine::at_start(Some(&executing), config.quarantine_after, &config.skip_tid),
+            quarantine_after: config.quarantine_after,
+            controls: quarantine::skipped(&config.skip_tid),
             recorder: recorder.clone(),
             ..SingleOptions::default()
         };

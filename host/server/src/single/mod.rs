@@ -114,6 +114,8 @@ pub struct SingleOptions {
     pub snapshots: Option<SnapshotOptions>,
     /// What earlier lives of this process are said to have ended of, if that is noted.
     pub executing: Option<Arc<Executing>>,
+    /// Lives that a request may end before it is set aside; 0: any number.
+    pub quarantine_after: u32,
     /// Sequenced before anything is executed.
     pub controls: Vec<Control>,
     /// What is kept of requests.
@@ -139,6 +141,7 @@ impl Default for SingleOptions {
             engine: 0,
             snapshots: None,
             executing: None,
+            quarantine_after: 3,
             controls: Vec::new(),
             recorder: Arc::default(),
         }
@@ -217,6 +220,8 @@ impl SingleNode {
             epoch_max_wait: options.epoch_max_wait,
             state_max: options.state_max,
             app_state_max: options.app_state_max,
+            suspects: options.executing.as_ref().map(|executing| executing.suspects()).unwrap_or_default(),
+            quarantine_after: options.quarantine_after,
         });
         // Small batches run on the driver's own thread: nobody waits for its heartbeats.
         let dispatcher = Dispatcher::new(make(), INLINE_MAX, pool, options.recorder.clone());

@@ -304,9 +304,12 @@ impl<E: Executor + TaskExecutor + Send + 'static> Shell<E> {
                 // What a replay meets on its way may be over by now.
                 if self.log.is_some() {
                     quarantine::tell(&self.handle.catalog(), &catalog);
-                    self.executing.iter().for_each(|executing| executing.review(&catalog));
                 }
                 self.handle.show_catalog(catalog);
+            }
+            SingleEffect::KeepSuspects(suspects) => {
+                let executing = self.executing.as_ref().expect("only what was noted is suspected");
+                executing.keep(suspects);
             }
             SingleEffect::WritePart(part) => self.snapshots().delta_writer.part(part),
             SingleEffect::WriteChanges { changes, last } => self.snapshots().delta_writer.changes(changes, last),

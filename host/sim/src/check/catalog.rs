@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::catalog::{Consistency, Control, Deployment};
+use styx_protocol::ids::{RequestId, Tid};
+use styx_protocol::quarantine::{Quarantined, Subject};
 
 /// The toy app's versions and operators.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +15,8 @@ pub struct Deployed {
     /// Operators that some version had since the app exists.
     ids: BTreeMap<String, u32>,
     next: u32,
+    /// What is set aside, and the app that it is of, where that is known.
+    aside: BTreeMap<Subject, Option<String>>,
 }
 
 /// An operator that can run.
@@ -45,19 +49,26 @@ impl Deployed {
                 }
                 self.versions.insert(deployment.id.clone(), deployment.clone());
                 self.active = Some(deployment.id.clone());
+                self.aside.remove(&Subject::App(crate::toy::APP.into()));
                 Some(Vec::new())
             }
             Control::Activate(activation) => self.versions.contains_key(&activation.deployment).then(|| {
                 self.active = Some(activation.deployment.clone());
+                self.aside.remove(&Subject::App(crate::toy::APP.into()));
                 Vec::new()
             }),
-            Control::Place(_)
-            | Control::Seat(_)
-            | Control::Issue(_)
-            | Control::Revoke(_)
-            | Control::Quarantine(_)
-            | Control::Release(_) => None,
+            Control::Place(_) | Control::Seat(_) | Control::Issue(_) | Control::Revoke(_) => None,
+            Control::Quarantine(Quarantined { subject: Subject::App(_), .. }) if self.active.is_none() => None,
+            Control::Quarantine(Quarantined { subject, app, .. }) => {
+                self.aside.entry(subject.clone()).or_insert_with(|| app.clone());
+                None
+            }
+            Control::Release(subject) => {
+                self.aside.remove(subject);
+                None
+            }
             Control::Remove(_) => self.active.take().map(|_| {
+                self.aside.retain(|_, app| app.as_deref() != Some(crate::toy::APP));
                 self.versions.clear();
                 std::mem::take(&mut self.ids).into_values().collect()
             }),
@@ -85,6 +96,14 @@ impl Deployed {
                 .map(|f| (f.name.clone(), f.read_only, f.consistency == Consistency::Snapshot))
                 .collect(),
         })
+    }
+
+    /// Why a transaction is not executed, if it is set aside.
+    pub fn refusal(&self, id: RequestId, tid: Tid, operator: u32) -> Option<Abort> {
+        let of_app = self.by_id(operator).ok().map(|_| Subject::App(crate::toy::APP.into()));
+        let mut subjects = [Subject::Request(id), Subject::Transaction(tid)].into_iter().chain(of_app);
+        let is_aside = subjects.any(|subject| self.aside.contains_key(&subject));
+        is_aside.then(|| Abort::new(Code::Quarantined, "set aside"))
     }
 
     /// The operator that a request names.

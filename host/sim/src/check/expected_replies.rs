@@ -3,10 +3,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use styx_protocol::abort::Code;
 use styx_protocol::ids::{Epoch, RequestId, Tid, Timestamp};
 use styx_protocol::placement::Placement;
+use styx_protocol::quarantine::Quarantine;
 use styx_protocol::replies::Retention;
 use styx_protocol::route::memory_of;
+
+use super::ended::Outcome;
 
 /// Bytes that a reply counts for besides its result.
 const ENTRY_BYTES: u64 = 128;
@@ -45,6 +49,17 @@ impl Table {
         }
     }
 
+    fn release(&mut self, quarantine: &Quarantine) {
+        let is_forgotten = |id: &RequestId, ended: &Ended| {
+            ended.is_quarantined && quarantine.of_request(*id, Some(ended.tid)).is_none()
+        };
+        for (id, ended) in self.known.extract_if(.., |id, end| end.is_some_and(|ended| is_forgotten(id, &ended))) {
+            *self.forgotten.entry(id).or_default() += 1;
+            self.ended.retain(|known| *known != id);
+            self.bytes -= ended.map_or(0, |ended| ended.bytes);
+        }
+    }
+
     fn begin(&mut self, id: RequestId) {
         // Another membership may have forgotten it earlier than this one would have.
         if let Some(Some(ended)) = self.known.insert(id, None) {
@@ -69,6 +84,8 @@ pub struct Ended {
     pub time: Timestamp,
     /// What the reply counts for.
     bytes: u64,
+    /// It was not executed, as it was set aside.
+    is_quarantined: bool,
 }
 
 /// The tables of all workers.
@@ -126,8 +143,15 @@ impl ExpectedReplies {
     }
 
     /// A request ends, behind all of earlier epochs and all of this one with smaller TIDs.
-    pub fn end(&mut self, id: RequestId, epoch: Epoch, tid: Tid, time: Timestamp, bytes: usize) {
-        self.table(id).end(id, Ended { epoch, tid, time, bytes: ENTRY_BYTES + bytes as u64 });
+    pub fn end(&mut self, id: RequestId, epoch: Epoch, tid: Tid, time: Timestamp, outcome: &Outcome) {
+        let bytes = ENTRY_BYTES + outcome.as_ref().map_or_else(|abort| abort.message.len(), |value| value.len()) as u64;
+        let is_quarantined = outcome.as_ref().is_err_and(|abort| abort.code == Code::Quarantined);
+        self.table(id).end(id, Ended { epoch, tid, time, bytes, is_quarantined });
+    }
+
+    /// Something is released: refusals are forgotten of what is no longer set aside itself.
+    pub fn release(&mut self, quarantine: &Quarantine) {
+        self.tables.iter_mut().for_each(|table| table.release(quarantine));
     }
 
     /// Whether a request must be known.

@@ -274,6 +274,9 @@ impl Oracle {
     }
 
     fn root(&mut self, query: bool, request: &Request) -> Result<u64, Abort> {
+        if let Some(refusal) = self.deployed.refusal(request.id, self.tid, request.operator.0) {
+            return Err(refusal);
+        }
         let operator = self.deployed.by_id(request.operator.0)?;
         let system = SystemFunction::named(&request.function);
         let declared = if system.is_none() { operator.read_only(&request.function)? } else { false };

@@ -389,7 +389,7 @@ impl<W> Worker<W> {
             begin.controls.iter().any(Control::may_release) && !self.ground.catalog().quarantine().is_empty();
         let before = self.ground.view().placement.clone();
         self.ground.apply(&begin.controls);
-        if releases {
+        if releases && !planted(Bug::RefusalsKept) {
             self.egress.forget_quarantined(self.ground.catalog().quarantine());
         }
         if moves {
