@@ -275,7 +275,7 @@ impl Context {
             return (set, name.clone());
         }
         let resources = &mut *self.resources;
-        resources.pool.learn(operator, |digest| resources.components.get(digest));
+        resources.pool.learn(operator, self.attempt.catalog(), |digest| resources.components.get(digest));
         let (set, name) = resources.pool.find(operator, function).expect("just learned");
         (set, name.clone())
     }

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use styx_protocol::catalog::{Digest, Operator};
+use styx_protocol::catalog::{Catalog, Digest, Operator};
 use styx_protocol::ids::OperatorId;
 
 use crate::component::LinkedComponent;
@@ -39,6 +39,8 @@ pub(crate) struct Pool {
     idle: IdleInstances,
     idle_max: IdleInstances,
     clock: u64,
+    /// The version of the catalog by which operators were forgotten last.
+    reviewed: u64,
 }
 
 /// Index of an operator's instances in the pool.
@@ -48,7 +50,8 @@ pub(crate) struct InstanceSetId(usize);
 impl Pool {
     /// An empty pool that will keep so many idle instances.
     pub fn new(idle_max: IdleInstances) -> Self {
-        Pool { operators: Vec::new(), sets: Vec::new(), idle: IdleInstances::default(), idle_max, clock: 0 }
+        let (operators, sets) = (Vec::new(), Vec::new());
+        Pool { operators, sets, idle: IdleInstances::default(), idle_max, clock: 0, reviewed: 0 }
     }
 
     /// The instances and the function's name for a call, if the operator is known.
@@ -58,8 +61,14 @@ impl Pool {
             .then(|| (InstanceSetId(known.set), &known.functions[usize::from(function)]))
     }
 
-    /// Makes an operator known; `component` finds what implements it.
-    pub fn learn(&mut self, operator: &Arc<Operator>, component: impl FnOnce(Digest) -> Arc<LinkedComponent>) {
+    /// Makes an operator of a catalog known; `component` finds what implements it. Those are forgotten that another catalog
+    /// had: of apps that were removed, and of versions that were replaced.
+    pub fn learn(
+        &mut self,
+        operator: &Arc<Operator>,
+        catalog: &Catalog,
+        component: impl FnOnce(Digest) -> Arc<LinkedComponent>,
+    ) {
         let at = operator.id.0 as usize;
         if self.operators.len() <= at {
             self.operators.resize_with(at + 1, || None);
@@ -85,6 +94,21 @@ impl Pool {
         self.set_mut(set).operators += 1;
         let functions = operator.functions().map(|entry| Arc::from(&*entry.qualified)).collect();
         self.operators[at] = Some(KnownOperator { operator: operator.clone(), set, functions });
+        if self.reviewed != catalog.version() {
+            self.reviewed = catalog.version();
+            self.review(catalog);
+        }
+    }
+
+    /// Forgets operators that a catalog does not have. What is the same in another version, and is known of it, stays warm.
+    fn review(&mut self, catalog: &Catalog) {
+        for id in (0..self.operators.len() as u32).map(OperatorId) {
+            let is_current =
+                |known: &KnownOperator| catalog.operator(id).is_some_and(|it| Arc::ptr_eq(it, &known.operator));
+            if self.operators[id.0 as usize].as_ref().is_some_and(|known| !is_current(known)) {
+                self.forget(id);
+            }
+        }
     }
 
     /// Forgets an operator, and its component's instances with the last operator.

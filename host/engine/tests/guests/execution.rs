@@ -1,10 +1,12 @@
 //! Transactions through WAT guests: what is recorded, in which order calls run, what is kept warm.
 
+use std::sync::Arc;
+
 use super::support::script::{Script, scripted};
 use super::support::{Guest, World, invoke, on_big_stack, text};
 use styx_engine::Determinism;
 use styx_protocol::attempt::Execution;
-use styx_protocol::catalog::{Isolation, Limits};
+use styx_protocol::catalog::{Control, Isolation, Limits};
 use styx_protocol::executor::Executor as _;
 
 /// Appends the arguments to the own value: get-own, then put-own.
@@ -106,6 +108,27 @@ fn calls_nest_and_reenter_the_same_component() {
         assert_eq!(calls, [(0, 0), (1, 0), (0, 1)]);
     }
     assert_eq!(world.executor.idle_instances(), 3, "two of A, since it was re-entered, and one of B");
+}
+
+#[test]
+fn instances_of_a_removed_app_are_dropped() {
+    let guest = |operator| Guest::body(operator, &["f"], "(call $ok (local.get $k) (local.get $kl))");
+    let (passing, other) = (guest("B").of_app("passing"), guest("C").of_app("other"));
+    let mut world = World::new(&[guest("A"), passing, other]);
+    let run = |world: &mut World, app, operator| {
+        let mut transaction = world.transaction("A", "k", "f", b"");
+        Arc::make_mut(&mut transaction.request).operator = world.catalog.find(app, operator).unwrap().id;
+        let execution = on_big_stack(|| world.executor.execute(&transaction, &world.state, &world.catalog));
+        assert_eq!(text(&execution), "k");
+        world.executor.idle_instances()
+    };
+    assert_eq!(run(&mut world, "test", "A"), 1);
+    assert_eq!(run(&mut world, "passing", "B"), 2);
+    Arc::make_mut(&mut world.catalog).apply(&Control::Remove("passing".into()));
+    assert!(world.catalog.find("passing", "B").is_err());
+    // Those of B go when another operator is met.
+    assert_eq!(run(&mut world, "test", "A"), 2);
+    assert_eq!(run(&mut world, "other", "C"), 2);
 }
 
 #[test]
