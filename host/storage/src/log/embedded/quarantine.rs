@@ -68,8 +68,9 @@ pub(super) fn quarantine(
         "the log is damaged before record {first}, and a snapshot covers what was there: it is set aside beside the \
          log until the next snapshot"
     );
-    // From here on the records before are not missed.
-    mark.write(Mark { first: first.max(known), ..*mark.mark() })?;
+    // From here on the records before are not missed. The mark may lag behind the damage: what a snapshot covers was durable.
+    let first_kept = first.max(known);
+    mark.write(Mark { first: first_kept, committed: mark.mark().committed.max(first_kept), ..*mark.mark() })?;
     mark.sync()?;
     let failed = |error| LogError::io(directory.path(), error);
     if damage.within {

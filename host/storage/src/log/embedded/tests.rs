@@ -442,6 +442,24 @@ fn damage_is_passed_over_if_it_lies_before_what_is_needed() {
 }
 
 #[test]
+fn damage_behind_a_mark_that_lags_is_passed_over_if_a_snapshot_covers_it() {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), TINY, 20);
+    let mark = fs::read(directory.path().join("log.mark")).unwrap();
+    write(directory.path(), TINY, 60);
+    let log_id = EmbeddedLog::open(directory.path(), TINY).unwrap().mark.mark().log_id;
+    fs::write(directory.path().join("log.mark"), mark).unwrap();
+    let bases = bases(directory.path());
+    let base = bases[bases.len() - 2];
+    assert!(base > 20, "the mark knows of less");
+    let path = segment::path(directory.path(), base);
+    let (start, _, needed) = frames(&fs::read(&path).unwrap(), base, log_id)[0];
+    flip(&path, start + 29);
+    expect_from(directory.path(), &mut EmbeddedLog::open_from(directory.path(), TINY, needed).unwrap(), needed, 60);
+    expect_from(directory.path(), &mut EmbeddedLog::open(directory.path(), TINY).unwrap(), needed, 60);
+}
+
+#[test]
 fn a_lost_beginning_is_passed_over_if_it_is_not_needed() {
     let directory = tempfile::tempdir().unwrap();
     write(directory.path(), TINY, 60);
