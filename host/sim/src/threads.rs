@@ -7,6 +7,7 @@ use styx_protocol::executor::Executor;
 use styx_protocol::fallback::{ComponentOutcome, run_component};
 use styx_protocol::machine::worker::{Batch, FallbackBatch};
 use styx_protocol::task::{Progress, Started, SuspendedId, Task, TaskExecutor, TaskKind, TaskProgress};
+use styx_protocol::transaction::Transaction;
 
 use crate::random::Random;
 use crate::toy::Toy;
@@ -35,6 +36,14 @@ pub struct Threads {
 
 /// Low bits of a [`SuspendedId`], which the thread's executor assigns; the thread's number is above them.
 const THREAD: u32 = 48;
+
+/// The transaction, or behind them the query, number `at` of a batch.
+pub fn part(batch: &Batch, at: usize) -> &Transaction {
+    match at.checked_sub(batch.transactions.len()) {
+        None => &batch.transactions[at],
+        Some(query) => &batch.queries[query],
+    }
+}
 
 impl Threads {
     /// As many as the plan says.
@@ -78,10 +87,7 @@ impl Threads {
 
     /// Starts the transaction number `at` of a batch.
     pub fn start(&mut self, thread: usize, batch: &Batch, at: usize) -> Started {
-        let transaction = match at.checked_sub(batch.transactions.len()) {
-            None => &batch.transactions[at],
-            Some(query) => &batch.queries[query],
-        };
+        let transaction = part(batch, at);
         let toy = &mut self.toys[thread];
         let mut started = match &batch.view {
             Some(seat) => toy.start(transaction, &batch.state, &batch.catalog, seat),

@@ -260,13 +260,13 @@ impl<W, R, S> SingleDriver<W, R, S> {
             }
             SingleEvent::Settled => self.settle(now, effects),
         }
-        if !self.suspects.all().is_empty() && !self.replaying {
-            self.review_suspects(effects);
-        }
     }
 
     /// Forgets suspects that are in quarantine by now.
     fn review_suspects(&mut self, effects: &mut Effects<W, R, S>) {
+        if self.suspects.all().is_empty() {
+            return;
+        }
         let ended = self.machine.position().0;
         let epoch = if self.machine.is_idle() { ended } else { ended.next() };
         let left = self.suspects.review(self.machine.catalog(), epoch, self.durable);
@@ -285,6 +285,7 @@ impl<W, R, S> SingleDriver<W, R, S> {
         (self.durable, self.position) = (epoch, position);
         self.machine_step(now, coordinator::Input::Durable(epoch), effects);
         self.schedule(now, effects, |scheduler, _, wanted| scheduler.durable(epoch, wanted));
+        self.review_suspects(effects);
         while let Some((_, since)) = self.undurable_epochs.pop_front_if(|(ended, _)| *ended <= epoch) {
             effects.push(SingleEffect::WaitedForLog(now.monotonic.since(since)));
         }
@@ -297,6 +298,7 @@ impl<W, R, S> SingleDriver<W, R, S> {
     fn settle(&mut self, now: Now, effects: &mut Effects<W, R, S>) {
         self.schedule(now, effects, |scheduler, now, wanted| scheduler.tick(now, wanted));
         self.look(now.monotonic, effects);
+        self.review_suspects(effects);
         self.cut_due = None;
         if self.machine.is_idle() && self.machine.has_work() {
             let unsynced = self.machine.position().0.0 - self.durable.0;

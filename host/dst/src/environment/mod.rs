@@ -33,7 +33,7 @@ use crate::event::{Event, Life};
 use crate::figures::Figures;
 use crate::network::Network;
 use crate::plan::{Delay, Plan};
-use crate::poison::{Part, Poison};
+use crate::poison::Poison;
 use crate::process::Directory;
 use crate::queue::Queue;
 use crate::random::Random;
@@ -254,11 +254,6 @@ impl Environment {
         let refused = full.refuses(catalog.operator(request.operator).map(|operator| &*operator.app), catalog);
         self.figures.state_full += u64::from(refused.is_some());
         refused
-    }
-
-    /// Whether a part of a transaction ends the process that runs it now.
-    pub fn poisons(&self, part: Part, transaction: &Transaction, catalog: &Catalog) -> bool {
-        self.poison.ends(part, transaction, catalog)
     }
 
     /// A thread of a process has met what ends it. Gives what it notes.

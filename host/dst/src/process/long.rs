@@ -37,7 +37,7 @@ pub fn start(generation: Option<Generation>, task: LongTask, around: &mut Around
         Duration::from_micros(around.environment.execution_time() * epochs)
     };
     let (before, after) = (works(), works());
-    if around.environment.poisons(Part::Long, &task.transaction, &task.catalog) {
+    if around.environment.poison.ends(Part::Long, &task.transaction, &task.catalog) {
         let culprit = suspect(&task.transaction, &task.catalog, true);
         let life = around.own.life;
         return around.later(before.as_micros() as u64, Event::Poisoned(life, culprit));

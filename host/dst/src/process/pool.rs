@@ -16,7 +16,7 @@ use crate::environment::Environment;
 use crate::event::{Event, Work};
 use crate::poison::{Part, suspect};
 use crate::random::Random;
-use crate::threads::Threads;
+use crate::threads::{self, Threads};
 
 /// What execution threads have come to.
 #[derive(Debug)]
@@ -46,15 +46,6 @@ struct Job {
     outcomes: Vec<ComponentOutcome>,
 }
 
-/// A part of a batch.
-fn part(batch: &Batch, at: usize) -> (&Transaction, &Arc<Catalog>) {
-    let transaction = match at.checked_sub(batch.transactions.len()) {
-        None => &batch.transactions[at],
-        Some(query) => &batch.queries[query],
-    };
-    (transaction, &batch.catalog)
-}
-
 /// What a task is of.
 fn of(task: &Task) -> (&Transaction, &Arc<Catalog>) {
     match &task.attempt {
@@ -71,7 +62,7 @@ fn of_task(task: &Task, environment: &Environment) -> Option<Suspect> {
         TaskKind::Resume { .. } => return None,
     };
     let (transaction, catalog) = of(task);
-    environment.poisons(part, transaction, catalog).then(|| suspect(transaction, catalog, true))
+    environment.poison.ends(part, transaction, catalog).then(|| suspect(transaction, catalog, true))
 }
 
 /// The threads of one process.
@@ -120,14 +111,14 @@ impl Job {
             Batched::Execute(batch) => Some(batch),
             Batched::FallBack(_) => None,
         };
-        let part = |(at, batch)| self::part(batch, at);
-        batch.into_iter().flat_map(|batch| self.left.iter().rev().map(move |at| (*at, batch))).map(part)
+        let parts = batch.into_iter().flat_map(|batch| self.left.iter().rev().map(move |at| (batch, *at)));
+        parts.map(|(batch, at)| (threads::part(batch, at), &batch.catalog))
     }
 
     /// What of the next so many parts ends the process.
     fn culprit(&self, parts: usize, environment: &Environment) -> Option<Suspect> {
         let ends = |(transaction, catalog): &(&Transaction, &Arc<Catalog>)| {
-            environment.poisons(Part::Root, transaction, catalog)
+            environment.poison.ends(Part::Root, transaction, catalog)
         };
         self.next().take(parts).find(ends).map(|(transaction, catalog)| suspect(transaction, catalog, true))
     }
