@@ -30,6 +30,9 @@ pub struct Figures {
     pub restores: u64,
     /// Snapshots that were damaged when they were wanted.
     pub damaged: u64,
+    /// Logs that were damaged where they were not needed.
+    #[serde(default)]
+    pub damaged_logs: u64,
     /// Writes of snapshots that failed, or of which nobody knew.
     pub store_failures: u64,
     /// Deployments, activations and removals in the log.
@@ -87,6 +90,7 @@ impl Figures {
         add(&mut self.snapshots, other.snapshots);
         add(&mut self.restores, other.restores);
         add(&mut self.damaged, other.damaged);
+        add(&mut self.damaged_logs, other.damaged_logs);
         add(&mut self.store_failures, other.store_failures);
         add(&mut self.deployments, other.deployments);
         add(&mut self.disturbances, other.disturbances);

@@ -615,6 +615,13 @@ impl World {
         self.environment.causes.caused();
         let delay = self.environment.random.between(1_000, 300_000);
         self.environment.after(delay, Event::Start(node));
+        if node == 0
+            && !self.environment.plan.shared_log
+            && !self.environment.calm
+            && self.environment.random.chance(300)
+        {
+            self.environment.damage_log(self.nodes[0].disk(), power);
+        }
         // What the next one finds need not last longer than it.
         if !self.environment.calm && self.environment.random.chance(100) {
             let soon = self.environment.random.between(0, 20_000);

@@ -255,6 +255,8 @@ bugs! {
     NameNotSynced,
     /// The mark says no more than is durable. Planted: it is written before the data.
     MarkBeforeData,
+    /// What is set aside of a damaged log is marked as not missed before. Planted: it is not marked.
+    QuarantineNotMarked,
     /// An unfinished write at the log's end is cut off. Planted: checksums of frames are not compared.
     ChecksumIgnored,
     // Storage: snapshots.

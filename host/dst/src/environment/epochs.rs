@@ -29,6 +29,7 @@ impl Environment {
             // Another one's fence stands behind what it has read: it appends nothing more.
             return Ok(());
         }
+        self.log_damaged = false;
         let held = records.last().map(|record| record.epoch);
         let durable = held.unwrap_or(if first > 1 { self.durable } else { Epoch(0) });
         ensure(durable >= self.durable, "log", || format!("epoch {} was durable, {durable} is", self.durable))?;

@@ -16,7 +16,7 @@ use styx_driver::client;
 use styx_driver::fullness::Full;
 use styx_driver::suspicion::Suspect;
 use styx_protocol::catalog::Catalog;
-use styx_protocol::ids::{Epoch, Generation, OperatorId, Timestamp, WorkerId};
+use styx_protocol::ids::{Epoch, Generation, LogPosition, OperatorId, Timestamp, WorkerId};
 use styx_protocol::machine::EpochSummary;
 use styx_protocol::placement::Placement;
 use styx_protocol::transaction::{Request, Transaction};
@@ -111,6 +111,10 @@ pub struct Environment {
     pub wishes: Wishes,
     /// Objects that are damaged, and what they were.
     damaged: BTreeMap<String, bytes::Bytes>,
+    /// The log is damaged, and nobody has opened it since.
+    log_damaged: bool,
+    /// What stands in the log before is lost.
+    log_from: LogPosition,
     /// Processes that may end because of a fault that was injected.
     excused: BTreeSet<Life>,
     /// Processes that cannot go on, or have ended.
@@ -175,6 +179,8 @@ impl Environment {
             manifests: Manifests::default(),
             wishes: Wishes::default(),
             damaged: BTreeMap::new(),
+            log_damaged: false,
+            log_from: LogPosition(0),
             excused: BTreeSet::new(),
             halted: Vec::new(),
             slow_disks: BTreeMap::new(),
@@ -298,6 +304,8 @@ impl Environment {
             self.figures.full_disks += 1;
         } else if self.figures.damaged > 0 && why.contains(" is damaged at byte ") {
             // An object of a snapshot that it has put, without being told so: it begins again with the one before.
+        } else if self.log_damaged && why.contains(": damaged at offset ") {
+            // The store did not say whether that is covered.
         } else if !self.excused.contains(&life) {
             return Err(Failure::new("halt", format!("{life}: {why}")));
         }

@@ -9,6 +9,7 @@ use styx_storage::snapshot::{Manifest, Memory, SnapshotStore, StoreLocation};
 use super::Environment;
 use crate::check::manifests::Mentioned;
 use crate::check::{Checked, Failure};
+use crate::disk::Disk;
 use crate::event::Life;
 
 const MANIFESTS: &str = "manifests/";
@@ -40,7 +41,9 @@ impl Environment {
     pub fn usable(&self) -> Vec<u64> {
         let is_usable = |(sequence, mentioned): &(u64, &Mentioned)| {
             let is_damaged = |name: &String| self.damaged.contains_key(name);
-            !is_damaged(&manifest_name(*sequence)) && !mentioned.parts.iter().any(is_damaged)
+            mentioned.position >= self.log_from
+                && !is_damaged(&manifest_name(*sequence))
+                && !mentioned.parts.iter().any(is_damaged)
         };
         self.manifests.iter().filter(is_usable).map(|(sequence, _)| sequence).collect()
     }
@@ -135,6 +138,22 @@ impl Environment {
         let before = self.store.contents().damage(&object_store::path::Path::from(name.as_str()), at, cut);
         self.damaged.extend(before.map(|before| (name, before)));
         true
+    }
+
+    /// Something of the log on a disk is damaged that nobody needs who begins with the newest snapshot, unless that or the
+    /// log is damaged already.
+    pub fn damage_log(&mut self, disk: &Disk, power: bool) {
+        let newest = self.manifests.iter().next_back().map(|(sequence, newest)| (sequence, newest.position));
+        let Some((newest, covered)) = newest.filter(|_| self.damaged.is_empty() && !self.log_damaged) else { return };
+        if !self.usable().contains(&newest) {
+            return;
+        }
+        if let Some((what, lost)) = disk.damage(covered, power, &mut self.random) {
+            (self.log_damaged, self.log_from) = (true, self.log_from.max(lost));
+            self.figures.damaged_logs += 1;
+            self.trace
+                .event(self.queue.now(), [31, lost.0], || format!("{what} is damaged; snapshots go on at {covered}"));
+        }
     }
 
     /// The log is to forget what stands before a position.

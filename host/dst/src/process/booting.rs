@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use styx_durability::log::{replay, survey};
-use styx_durability::recovery::{Found, RecoveryPoint, SnapshotSource};
+use styx_durability::recovery::{Found, RecoveryPoint, SnapshotSource, open_embedded};
 use styx_protocol::ids::{Epoch, Generation, LogPosition, Timestamp};
 use styx_protocol::placement::Seating;
 use styx_protocol::record::{EpochRecord, Genesis};
@@ -129,7 +129,10 @@ fn boot(
     now: Timestamp,
 ) -> Result {
     let mut log: Box<dyn Log> = match place {
-        LogPlace::Disk(options) => Box::new(directory.disk.open(options)?),
+        LogPlace::Disk(options) => {
+            let store = snapshots.then_some((&directory.place, &directory.runtime));
+            Box::new(open_embedded(&mut |needed| directory.disk.open(options, needed), store)?)
+        }
         LogPlace::Topic(client, proposal) => {
             let owner = ClusterMetadata::open(&directory.place, &directory.runtime)?.cluster(proposal)?;
             Box::new(SharedLog::on(client, owner, None)?)

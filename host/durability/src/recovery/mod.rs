@@ -4,6 +4,7 @@
 //! else is found is refused before anything is changed: a log that is gone is not to be mistaken for
 //! a new one.
 
+mod embedded;
 mod found;
 mod newest;
 mod rebuilding;
@@ -18,6 +19,7 @@ use styx_protocol::record::Genesis;
 use styx_storage::log::Log;
 use styx_storage::snapshot::{Runtime, SnapshotStore, StoreLocation};
 
+pub use self::embedded::open_embedded;
 pub use self::found::Found;
 pub use self::newest::{newest, take_over};
 pub use self::worker::{Opened, Restore};

@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use styx_durability::failure::is_damage;
+use styx_durability::recovery::open_embedded;
 use styx_engine::{Cluster, Compiler, Engine, EngineOptions};
 use styx_protocol::catalog::{Catalog, Digest};
 use styx_protocol::replies::Retention;
@@ -31,7 +32,7 @@ use styx_storage::log::kafka::KafkaProblem;
 #[cfg(feature = "kafka")]
 use styx_storage::log::kafka::{KafkaLog, KafkaOptions};
 use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, LogError, MemoryDisk};
-use styx_storage::snapshot::{ClusterMetadata, Retention as KeepSnapshots, SnapshotError, SnapshotStore};
+use styx_storage::snapshot::{ClusterMetadata, Retention as KeepSnapshots, SnapshotError};
 use styx_transport::listen::listen;
 
 /// The server cannot start.
@@ -182,33 +183,17 @@ const LOCKED_MAX: Duration = Duration::from_secs(2);
 fn embedded_log(config: &ServerConfig) -> Result<EmbeddedLog, LogError> {
     let (directory, options) = (log_directory(config), EmbeddedOptions::default());
     let until = Instant::now() + LOCKED_MAX;
-    let mut opened = EmbeddedLog::open(&directory, options);
-    while matches!(opened, Err(LogError::Locked(_))) && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(20));
-        opened = EmbeddedLog::open(&directory, options);
-    }
-    match opened {
-        Err(damaged @ LogError::Corrupt { .. }) => match newest_position(config) {
-            Ok(Some(position)) => EmbeddedLog::open_from(&directory, options, position),
-            Ok(None) => Err(damaged),
-            Err(error) => {
-                tracing::warn!(
-                    "the log is damaged, and the store of snapshots cannot be asked whether that is covered: {error}"
-                );
-                Err(damaged)
-            }
-        },
-        result => result,
-    }
-}
-
-/// Position from which the log is replayed after the newest snapshot.
-fn newest_position(config: &ServerConfig) -> Result<Option<u64>, SnapshotError> {
-    let Some(place) = config.store.as_ref().map(store_location) else { return Ok(None) };
-    let runtime = tokio::runtime::Handle::current();
-    let Some(identity) = SnapshotStore::identify(&place, &runtime)? else { return Ok(None) };
-    let newest = SnapshotStore::open(&place, identity, &runtime)?.newest_complete(None)?;
-    Ok(newest.map(|(manifest, _)| manifest.log_position))
+    let mut open = |needed| {
+        let mut opened = EmbeddedLog::open_from(&directory, options, needed);
+        while matches!(opened, Err(LogError::Locked(_))) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(20));
+            opened = EmbeddedLog::open_from(&directory, options, needed);
+        }
+        opened
+    };
+    let place = config.store.as_ref().map(store_location);
+    let runtime = tokio::runtime::Handle::current().into();
+    open_embedded(&mut open, place.as_ref().map(|place| (place, &runtime)))
 }
 
 /// Has requests refused while the disk of the log is nearly full, if this process has a log on a disk.

@@ -11,6 +11,8 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
+use styx_planted::{Bug, planted};
+
 use super::directory::Directory;
 use super::format::{self, HEADER};
 use super::mark::{Mark, MarkFile};
@@ -51,7 +53,10 @@ pub(super) fn quarantine(
     needed: u64,
     why: LogError,
 ) -> Result<(), LogError> {
-    let Some((run, damage)) = readable_end(directory, mark.mark())? else { return Err(why) };
+    let Some((run, damage)) = readable_end(directory, mark.mark())? else {
+        // Not even the end can be read. The mark says where it was, and if a snapshot is of just that, nothing is missed.
+        return if needed == mark.mark().committed { begin_anew(directory, mark, options, &why) } else { Err(why) };
+    };
     let (first, known) = (run.records.start, mark.mark().first);
     let before: Vec<_> = directory.segments()?.into_iter().filter(|base| *base < run.base).collect();
     if first > needed && needed > known {
@@ -69,25 +74,59 @@ pub(super) fn quarantine(
          log until the next snapshot"
     );
     // From here on the records before are not missed. The mark may lag behind the damage: what a snapshot covers was durable.
-    let first_kept = first.max(known);
+    let first_kept = if planted(Bug::QuarantineNotMarked) { known } else { first.max(known) };
     mark.write(Mark { first: first_kept, committed: mark.mark().committed.max(first_kept), ..*mark.mark() })?;
     mark.sync()?;
-    let failed = |error| LogError::io(directory.path(), error);
     if damage.within {
-        let path = directory.segment(run.base);
-        let kept = with_suffix(&path, QUARANTINED);
-        let bytes = directory.files.read(&path).map_err(failed)?;
-        let copy = directory.files.open(&kept, Opening::Empty).map_err(failed)?;
-        copy.write_all_at(&bytes, 0).and_then(|()| copy.sync_all()).map_err(failed)?;
+        let bytes = keep(directory, run.base)?;
         segment::create(directory, first, mark.mark().log_id, &bytes[run.bytes], options.segment_bytes)?;
         if first != run.base {
-            directory.files.remove(&path).map_err(failed)?;
+            let path = directory.segment(run.base);
+            directory.files.remove(&path).map_err(|error| LogError::io(&path, error))?;
         }
     }
-    // The oldest first: what remains after a crash in between hangs together.
-    for base in before {
+    set_aside(directory, before)
+}
+
+/// A log that goes on behind its last committed record, of which nothing can be read.
+fn begin_anew(
+    directory: &Directory,
+    mark: &mut MarkFile,
+    options: EmbeddedOptions,
+    why: &LogError,
+) -> Result<(), LogError> {
+    let Mark { log_id, committed, .. } = *mark.mark();
+    tracing::warn!(
+        code = "LOG_CORRUPT",
+        "{why}; a snapshot covers all that was there: it is set aside beside the log until the next snapshot, and the log \
+         goes on with record {committed}"
+    );
+    mark.write(Mark { log_id, committed, first: committed })?;
+    mark.sync()?;
+    let there = directory.segments()?;
+    if there.contains(&committed) {
+        keep(directory, committed)?;
+    }
+    segment::create(directory, committed, log_id, &[], options.segment_bytes)?;
+    set_aside(directory, there.into_iter().filter(|base| *base < committed).collect())
+}
+
+/// Keeps a copy of a segment file that is to be replaced. Gives what it holds.
+fn keep(directory: &Directory, base: u64) -> Result<Vec<u8>, LogError> {
+    let path = directory.segment(base);
+    let failed = |error| LogError::io(&path, error);
+    let bytes = directory.files.read(&path).map_err(failed)?;
+    let copy = directory.files.open(&with_suffix(&path, QUARANTINED), Opening::Empty).map_err(failed)?;
+    copy.write_all_at(&bytes, 0).and_then(|()| copy.sync_all()).map_err(failed)?;
+    Ok(bytes)
+}
+
+/// Gives segment files names that nobody opens, the oldest first: what remains after a crash in between hangs together.
+fn set_aside(directory: &Directory, bases: Vec<u64>) -> Result<(), LogError> {
+    for base in bases {
         let path = directory.segment(base);
-        directory.files.rename(&path, &with_suffix(&path, QUARANTINED)).map_err(failed)?;
+        let renamed = directory.files.rename(&path, &with_suffix(&path, QUARANTINED));
+        renamed.map_err(|error| LogError::io(&path, error))?;
     }
     directory.sync()
 }
