@@ -275,6 +275,56 @@ fn who_is_released_is_executed_when_it_is_asked_again_and_nobody_else() {
 }
 
 #[test]
+fn that_a_refusal_is_forgotten_is_told_when_its_release_is_durable() {
+    let _transcript = scenario!("machine");
+    let mut driver = driver();
+    let subject = Subject::Request(RequestId(1));
+    let reason = "it ended the process".to_owned();
+    let quarantined = Quarantined { subject: subject.clone(), app: None, function: None, reason, since: Timestamp(5) };
+    driver.step(coordinator::Input::Control { control: Control::Quarantine(quarantined), waiter: None });
+    submit(&mut driver, request(1, 0, 0, &add(), true), 1);
+    driver.tick();
+    driver.step(coordinator::Input::Durable(driver.machine.position().0));
+    assert_eq!(told(&driver), [(1, Err(Code::Quarantined))]);
+    driver.step(coordinator::Input::Control { control: Control::Release(subject), waiter: None });
+    driver.tick();
+    driver.step(ClientRequest::Await { id: RequestId(1), waiter: 2 });
+    assert!(driver.unknown.is_empty(), "the release may be lost");
+    driver.step(coordinator::Input::Durable(driver.machine.position().0));
+    assert_eq!(driver.unknown, [2]);
+}
+
+/// So it is what everybody is told who asks for it, whatever is released meanwhile.
+#[test]
+fn that_a_record_is_set_aside_is_said_by_its_epoch() {
+    let _transcript = scenario!("machine");
+    let mut driver = driver();
+    let apply = |driver: &mut Driver, control: Option<Control>| {
+        if let Some(control) = control {
+            driver.step(coordinator::Input::Control { control, waiter: None });
+        }
+        driver.tick();
+        driver.step(coordinator::Input::Durable(driver.machine.position().0));
+    };
+    let record = || {
+        let origin = Some(Box::new(Origin { topic: 1, partition: 0, offset: 0, answered: 0 }));
+        Request { origin, ..request(7, 0, 0, &add(), true) }
+    };
+    let subject = Subject::App("toy".into());
+    let (app, reason) = (Some("toy".into()), "by hand".to_owned());
+    let quarantined = Quarantined { subject: subject.clone(), app, function: None, reason, since: Timestamp(5) };
+    apply(&mut driver, Some(Control::Quarantine(quarantined)));
+    submit(&mut driver, record(), 1);
+    assert_eq!(told(&driver), [], "another one may have it as well");
+    apply(&mut driver, None);
+    assert_eq!(told(&driver), [(1, Err(Code::Quarantined))]);
+    apply(&mut driver, Some(Control::Release(subject)));
+    submit(&mut driver, record(), 2);
+    apply(&mut driver, None);
+    assert_eq!(told(&driver)[1..], [(2, Err(Code::ReplyForgotten))], "it is over");
+}
+
+#[test]
 fn a_receipt_comes_when_durable_and_the_end_can_be_asked_for() {
     let _transcript = scenario!("machine");
     let mut driver = driver();

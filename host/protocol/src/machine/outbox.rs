@@ -49,6 +49,13 @@ impl<T> Outbox<T> {
         })
     }
 
+    /// `epoch`, which is later than all that anything rests on, has not been: what is held for it rests on the one before.
+    pub(super) fn has_not_been(&mut self, epoch: Epoch) {
+        if let Some((_, mut items)) = self.held.pop_back_if(|(held, _)| *held == epoch) {
+            self.of(Epoch(epoch.0 - 1)).append(&mut items);
+        }
+    }
+
     /// The log is durable up to `epoch`.
     pub(super) fn release(&mut self, epoch: Epoch) {
         self.durable = self.durable.max(epoch);

@@ -133,6 +133,11 @@ impl<W> Egress<W> {
         self.outbox.reserve(epoch, responses);
     }
 
+    /// The round that was to be `epoch` came to nothing that is logged.
+    pub fn has_not_been(&mut self, epoch: Epoch) {
+        self.outbox.has_not_been(epoch);
+    }
+
     /// The log is durable up to `epoch`.
     pub fn release(&mut self, epoch: Epoch) {
         self.outbox.release(epoch);

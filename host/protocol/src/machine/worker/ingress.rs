@@ -155,7 +155,10 @@ impl<W> Ingress<W> {
                 self.queries.push(app, (request, waiter));
                 Ok(())
             }
-            ClientRequest::Await { id, waiter } => self.wait_for(id, waiter, egress),
+            ClientRequest::Await { id, waiter } => {
+                self.wait_for(id, waiter, current, egress);
+                Ok(())
+            }
         }
     }
 
@@ -213,17 +216,17 @@ impl<W> Ingress<W> {
         Ok(())
     }
 
-    /// Takes a client that asks for the end of an earlier request.
-    fn wait_for(&mut self, id: RequestId, waiter: W, egress: &mut Egress<W>) -> Result<(), ClientResponse<W>> {
+    /// Takes a client that asks for the end of an earlier request. That it was forgotten is told no earlier than the epoch
+    /// `current` is durable, which may have forgotten it.
+    fn wait_for(&self, id: RequestId, waiter: W, current: Epoch, egress: &mut Egress<W>) {
         match egress.known(id) {
             Some((Known::Done(reply), _)) => {
                 let (epoch, reply) = (reply.epoch, reply.clone());
                 egress.hold(epoch, ClientResponse::Reply { waiter, reply });
             }
-            None if !self.remembers(id) => return Err(ClientResponse::Unknown { waiter }),
+            None if !self.remembers(id) => egress.hold(current, ClientResponse::Unknown { waiter }),
             Some((Known::Pending, _)) | None => egress.wait(id, waiter),
         }
-        Ok(())
     }
 
     /// Takes a request for the next epoch that has room.
@@ -237,7 +240,11 @@ impl<W> Ingress<W> {
     ) -> Result<(), ClientResponse<W>> {
         let app = catalog.operator(request.operator).map_or(&self.no_app, |operator| &operator.app);
         let waiter = self.check(request.id, app, crowded, waiter)?;
-        let waiter = not_quarantined(request.id, app, catalog, waiter)?;
+        // What a record comes to is final, whoever else still asks for it: that it is refused is said by its epoch.
+        let waiter = match &request.origin {
+            Some(_) => waiter,
+            None => not_quarantined(request.id, app, catalog, waiter)?,
+        };
         let (bytes, most) = (request.weight(), self.request_max);
         if bytes > most {
             let message = format!("a request of {bytes} bytes does not fit into the log, which takes at most {most}");

@@ -340,13 +340,15 @@ impl<W> Rounds<W> {
             current.forget_replies(scope.egress);
         }
         current.answer(queries, scope.ground, scope.egress);
-        scope.egress.respond(scope.actions);
         if !logged {
             // Nothing was executed but queries.
+            scope.egress.has_not_been(current.epoch());
             current.stage = Stage::Over { logged };
-        } else if settled.is_alone() {
+        }
+        scope.egress.respond(scope.actions);
+        if logged && settled.is_alone() {
             self.commit(settled, &[], scope);
-        } else {
+        } else if logged {
             let message = Message::Bits { round, bits: settled.shared() };
             scope.actions.push(Action::Send { to: Node::Coordinator, message });
             current.stage = Stage::Settled(settled);
