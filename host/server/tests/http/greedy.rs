@@ -6,7 +6,7 @@ use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use styx_server::http::{HttpOptions, Memory};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::Message;
@@ -120,6 +120,43 @@ async fn results_that_are_not_read_are_bounded_and_each_request_is_answered() {
     }
     assert_eq!(whole + forgotten, 1000);
     assert!(whole >= 100, "{whole} results were delivered");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_that_are_not_read_are_bounded() {
+    const MOST: usize = 32 << 20;
+    let server = Server::with_item(HttpOptions { memory: Memory::new(MOST), ..HttpOptions::default() }).await;
+    for key in 0..28 {
+        let stored = server.call(&key.to_string(), "store", json!(["x".repeat(250_000)]).to_string()).await;
+        assert_eq!(stored.status, 200, "{:.200}", stored.text());
+    }
+    // More than a socket takes that nobody reads.
+    let path = "/v1/state/app/item";
+    let page = server.get(path).await;
+    assert!(page.status == 200 && page.text().len() > 6_000_000, "{:.200}", page.text());
+    let (mut greedy, mut held) = (Vec::new(), 0);
+    for _ in 0..12 {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(4096).unwrap();
+        let mut stream = socket.connect(server.admin).await.unwrap();
+        let head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        greedy.push(stream);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let used = server.memory.used();
+        assert!(used <= MOST, "{used}");
+        held = held.max(used);
+        assert_eq!(server.call("other", "store", "[1]").await.status, 200, "others are answered");
+    }
+    assert!(held >= MOST / 2, "{held} bytes were held");
+    assert_eq!(server.get(path).await.error(), (503, "OVERLOADED".to_owned()), "for one more there is no room");
+    drop(greedy);
+    let answered = async {
+        while server.get(path).await.status != 200 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), answered).await.expect("who is gone holds nothing");
 }
 
 #[tokio::test(flavor = "multi_thread")]

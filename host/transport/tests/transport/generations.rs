@@ -185,6 +185,24 @@ async fn a_peer_that_does_not_acknowledge_is_bounded() {
     assert_eq!(node.network.send(raw.id, long), Err(SendError::TooLarge { bytes: (1 << 20) + 1, most: 1 << 20 }));
 }
 
+/// One that runs on a copy of its data directory, say, and where nothing tells the two apart.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_id_of_a_process_that_lives_is_nobody_elses() {
+    let patient = Options { takeover_after: Duration::from_secs(60), ..options() };
+    let (a, b) = (Node::start(1).await, Node::with(hello(2), patient).await);
+    pair(&a, &b).await;
+    let other = Node::start(1).await;
+    other.dial(&b);
+    let (reason, message) = other.refused().await;
+    assert_eq!(reason, "node_taken");
+    assert!(message.contains("another process with your id is connected, and lives"), "{message}");
+    a.network.send(b.id, "still there").unwrap();
+    assert_eq!(b.message().await, "still there");
+    // Its successor has the id as soon as it is gone.
+    a.network.stop().await;
+    assert!(b.connected().await, "another process");
+}
+
 /// Somebody else has connected under the name of a node: the links of the pair fit no more, and both begin with new ones
 /// instead of refusing each other for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

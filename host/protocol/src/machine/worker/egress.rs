@@ -20,6 +20,8 @@ pub(super) struct Egress<W> {
     /// Ends in the epoch under way.
     ended: Vec<RetainedEnd>,
     outbox: Outbox<ClientResponse<W>>,
+    /// The last epoch that has released something.
+    released: Epoch,
 }
 
 impl<W> Egress<W> {
@@ -29,7 +31,7 @@ impl<W> Egress<W> {
         if snapshots {
             replies.track();
         }
-        Egress { replies, waiting: BTreeMap::new(), ended: Vec::new(), outbox: Outbox::default() }
+        Egress { replies, waiting: BTreeMap::new(), ended: Vec::new(), outbox: Outbox::default(), released: Epoch(0) }
     }
 
     // What is remembered.
@@ -57,12 +59,18 @@ impl<W> Egress<W> {
         self.replies.trim(time);
     }
 
-    /// Something is released: what was refused because of it may be asked again.
-    pub fn forget_quarantined(&mut self, quarantine: &Quarantine) {
+    /// Something is released in an epoch: what was refused because of it may be asked again.
+    pub fn forget_quarantined(&mut self, quarantine: &Quarantine, epoch: Epoch) {
+        self.released = epoch;
         self.replies.forget(|reply| {
             let is_refusal = matches!(&reply.outcome, Err(abort) if abort.code == Code::Quarantined);
             is_refusal && quarantine.of_request(reply.id, Some(reply.tid)).is_none()
         });
+    }
+
+    /// Tells who waits that nothing is known of what was asked for, once that cannot change any more: a release may be lost.
+    pub fn unknown(&mut self, waiter: W) {
+        self.hold(self.released, ClientResponse::Unknown { waiter });
     }
 
     pub fn restore(&mut self, replies: RestoredReplies) {

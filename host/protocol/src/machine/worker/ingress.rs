@@ -156,7 +156,7 @@ impl<W> Ingress<W> {
                 Ok(())
             }
             ClientRequest::Await { id, waiter } => {
-                self.wait_for(id, waiter, current, egress);
+                self.wait_for(id, waiter, egress);
                 Ok(())
             }
         }
@@ -216,15 +216,14 @@ impl<W> Ingress<W> {
         Ok(())
     }
 
-    /// Takes a client that asks for the end of an earlier request. That it was forgotten is told no earlier than the epoch
-    /// `current` is durable, which may have forgotten it.
-    fn wait_for(&self, id: RequestId, waiter: W, current: Epoch, egress: &mut Egress<W>) {
+    /// Takes a client that asks for the end of an earlier request.
+    fn wait_for(&self, id: RequestId, waiter: W, egress: &mut Egress<W>) {
         match egress.known(id) {
             Some((Known::Done(reply), _)) => {
                 let (epoch, reply) = (reply.epoch, reply.clone());
                 egress.hold(epoch, ClientResponse::Reply { waiter, reply });
             }
-            None if !self.remembers(id) => egress.hold(current, ClientResponse::Unknown { waiter }),
+            None if !self.remembers(id) => egress.unknown(waiter),
             Some((Known::Pending, _)) | None => egress.wait(id, waiter),
         }
     }

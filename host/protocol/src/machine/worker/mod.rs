@@ -335,11 +335,8 @@ impl<W> Worker<W> {
         if self.incoming.is_awaited() {
             return self.early.push(request);
         }
-        // What is remembered and has not ended belongs to this epoch, and what is forgotten is by this one or an earlier one.
-        let current = match &self.next {
-            Some(Next::Begin(begin)) => begin.epoch,
-            _ => self.rounds.epoch().unwrap_or(self.position.epoch),
-        };
+        // What is remembered and has not ended belongs to this epoch.
+        let current = self.rounds.epoch().unwrap_or(self.position.epoch);
         let crowded = self.is_crowded(&request);
         let unmarked = self.rounds.unmarked();
         if let Err(response) = self.ingress.take(request, crowded, current, unmarked, &self.ground, &mut self.egress) {
@@ -393,7 +390,7 @@ impl<W> Worker<W> {
         let before = self.ground.view().placement.clone();
         self.ground.apply(&begin.controls);
         if releases && !planted(Bug::RefusalsKept) {
-            self.egress.forget_quarantined(self.ground.catalog().quarantine());
+            self.egress.forget_quarantined(self.ground.catalog().quarantine(), begin.epoch);
         }
         if moves {
             self.depart(actions);
