@@ -615,6 +615,7 @@ impl World {
         self.environment.causes.caused();
         let delay = self.environment.random.between(1_000, 300_000);
         self.environment.after(delay, Event::Start(node));
+        // Of a log on its disk, what a snapshot covers need not last either.
         if node == 0
             && !self.environment.plan.shared_log
             && !self.environment.calm

@@ -338,6 +338,8 @@ impl Checker {
         }
         if was_aside && record.controls.iter().any(Control::may_release) {
             self.released.insert(record.epoch, self.catalog.quarantine().clone());
+            // Among its requests may be repetitions, which came when it had begun.
+            self.remembered.release(self.catalog.quarantine());
         }
         self.carried.retain(|tid| taken.binary_search(tid).is_err());
         self.live = taken.clone();

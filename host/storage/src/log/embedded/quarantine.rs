@@ -3,7 +3,8 @@
 //! Recovery reads from a snapshot's position on. Damage before it is no reason to end. So the frames that can be read
 //! behind the last damage become the log: the segment files after it as they are, and in place of the damaged one a
 //! new one with its readable end. Everything before is kept, under names that nobody opens, until the log is trimmed
-//! the next time.
+//! the next time. Where not even the last committed record can be read, and a snapshot is of just that position, the log
+//! goes on behind it without any.
 //!
 //! Each step leaves a directory in which this finds its way again: before the last, damage is still damage, and is met
 //! again at the next start.
