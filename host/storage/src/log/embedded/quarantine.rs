@@ -56,7 +56,7 @@ pub(super) fn quarantine(
 ) -> Result<(), LogError> {
     let Some((run, damage)) = readable_end(directory, mark.mark())? else {
         // Not even the end can be read. The mark says where it was, and if a snapshot is of just that, nothing is missed.
-        return if needed == mark.mark().committed { begin_anew(directory, mark, options, &why) } else { Err(why) };
+        return if needed == mark.mark().committed { begin_anew(directory, mark, &why) } else { Err(why) };
     };
     let (first, known) = (run.records.start, mark.mark().first);
     let before: Vec<_> = directory.segments()?.into_iter().filter(|base| *base < run.base).collect();
@@ -89,27 +89,17 @@ pub(super) fn quarantine(
     set_aside(directory, before)
 }
 
-/// A log that goes on behind its last committed record, of which nothing can be read.
-fn begin_anew(
-    directory: &Directory,
-    mark: &mut MarkFile,
-    options: EmbeddedOptions,
-    why: &LogError,
-) -> Result<(), LogError> {
-    let Mark { log_id, committed, .. } = *mark.mark();
+/// A log that goes on behind its last committed record, of which nothing can be read: without files it is a new one there.
+fn begin_anew(directory: &Directory, mark: &mut MarkFile, why: &LogError) -> Result<(), LogError> {
+    let committed = mark.mark().committed;
     tracing::warn!(
         code = "LOG_CORRUPT",
         "{why}; a snapshot covers all that was there: it is set aside beside the log until the next snapshot, and the log \
          goes on with record {committed}"
     );
-    mark.write(Mark { log_id, committed, first: committed })?;
+    mark.write(Mark { first: committed, ..*mark.mark() })?;
     mark.sync()?;
-    let there = directory.segments()?;
-    if there.contains(&committed) {
-        keep(directory, committed)?;
-    }
-    segment::create(directory, committed, log_id, &[], options.segment_bytes)?;
-    set_aside(directory, there.into_iter().filter(|base| *base < committed).collect())
+    set_aside(directory, directory.segments()?)
 }
 
 /// Keeps a copy of a segment file that is to be replaced. Gives what it holds.
