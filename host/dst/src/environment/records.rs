@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use styx_driver::kafka::Place;
+use styx_protocol::abort::Code;
 use styx_protocol::replies::Reply;
 
 use super::Environment;
@@ -71,6 +72,11 @@ impl Environment {
         self.trace.event(now, [28, life.node as u64, place.offset as u64], || {
             format!("{life} answers record {} of {}: {reply:?}", place.offset, place.partition)
         });
+        let is_forgotten = matches!(&reply.outcome, Err(abort) if abort.code == Code::ReplyForgotten);
+        if is_forgotten && self.replied.has(place) {
+            // Whoever has lost the partition still asks for what its successor has answered, as a query that left no trace.
+            return Ok(());
+        }
         let what = self.brokers.record(place).what;
         let of = match what {
             Content::Request(of, _) => Some(of),
