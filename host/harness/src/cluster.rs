@@ -16,6 +16,9 @@ use crate::process::{Process, Program};
 /// How long a cluster may take to serve again.
 pub const RECOVERY_MAX: Duration = Duration::from_secs(120);
 
+/// How long nothing happens in a cluster in which nothing more will: a share is wanted a little after its worker has joined.
+const STILL: Duration = Duration::from_millis(500);
+
 /// The role of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
@@ -506,19 +509,26 @@ impl Cluster {
         self.client.admin("/v1/cluster").await?["generation"].as_u64().context("a generation has a number")
     }
 
-    /// The position of a cluster that nobody asks anything.
+    /// The position of a cluster that nobody asks anything, once whoever joined has its share.
     pub async fn position(&mut self) -> anyhow::Result<Position> {
-        let mut before = None;
         let started = Instant::now();
+        let mut still: Option<(Position, Instant)> = None;
         loop {
             let seen = self.settle().await?;
             let chain = seen["chain"].as_str().context("the cluster has a hash chain")?;
             let now = (seen["epoch"].as_u64().context("the cluster has an epoch")?, chain.to_owned());
-            if before.as_ref() == Some(&now) && seen["backlog"] == 0 {
-                return Ok(now);
+            let migrations = self.client.admin("/v1/migrations").await?;
+            let is_over = |migration: &Value| migration["ended"].is_u64();
+            let rests = migrations["migrations"].as_array().is_none_or(|all| all.iter().all(is_over));
+            match &still {
+                Some((before, since)) if *before == now && rests && seen["backlog"] == 0 => {
+                    if since.elapsed() >= STILL {
+                        return Ok(now);
+                    }
+                }
+                _ => still = Some((now, Instant::now())),
             }
             ensure!(started.elapsed() < RECOVERY_MAX, "the cluster works on though nobody asks anything: {seen}");
-            before = Some(now);
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }

@@ -10,7 +10,7 @@
 //! again at the next start.
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use styx_planted::{Bug, planted};
 
@@ -56,7 +56,12 @@ pub(super) fn quarantine(
 ) -> Result<(), LogError> {
     let Some((run, damage)) = readable_end(directory, mark.mark())? else {
         // Not even the end can be read. The mark says where it was, and if a snapshot is of just that, nothing is missed.
-        return if needed == mark.mark().committed { begin_anew(directory, mark, &why) } else { Err(why) };
+        return match &why {
+            LogError::Corrupt { file, offset, .. } if needed == mark.mark().committed => {
+                begin_anew(directory, mark, file, *offset)
+            }
+            _ => Err(why),
+        };
     };
     let (first, known) = (run.records.start, mark.mark().first);
     let before: Vec<_> = directory.segments()?.into_iter().filter(|base| *base < run.base).collect();
@@ -90,12 +95,14 @@ pub(super) fn quarantine(
 }
 
 /// A log that goes on behind its last committed record, of which nothing can be read: without files it is a new one there.
-fn begin_anew(directory: &Directory, mark: &mut MarkFile, why: &LogError) -> Result<(), LogError> {
+fn begin_anew(directory: &Directory, mark: &mut MarkFile, file: &Path, offset: u64) -> Result<(), LogError> {
     let committed = mark.mark().committed;
     tracing::warn!(
         code = "LOG_CORRUPT",
-        "{why}; a snapshot covers all that was there: it is set aside beside the log until the next snapshot, and the log \
-         goes on with record {committed}"
+        file = %file.display(),
+        offset,
+        "the log is damaged, and a snapshot covers all that was there: it is set aside beside the log until the next \
+         snapshot, and the log goes on with record {committed}"
     );
     mark.write(Mark { first: committed, ..*mark.mark() })?;
     mark.sync()?;
