@@ -246,6 +246,7 @@ impl Checker {
             None => ExpectedReplies::new(retention, placement),
         };
         for at in first..self.records.len() {
+            self.remember_release(self.records[at].epoch);
             self.remember_cut(at);
             if at < self.ended.len() {
                 self.remember_ends(at);
@@ -339,7 +340,7 @@ impl Checker {
         if was_aside && record.controls.iter().any(Control::may_release) {
             self.released.insert(record.epoch, self.catalog.quarantine().clone());
             // Among its requests may be repetitions, which came when it had begun.
-            self.remembered.release(self.catalog.quarantine());
+            self.remember_release(record.epoch);
         }
         self.carried.retain(|tid| taken.binary_search(tid).is_err());
         self.live = taken.clone();
@@ -501,11 +502,14 @@ impl Checker {
         Ok(())
     }
 
-    fn remember_cut(&mut self, at: usize) {
-        let record = &self.records[at];
-        if let Some(quarantine) = self.released.get(&record.epoch) {
+    fn remember_release(&mut self, epoch: Epoch) {
+        if let Some(quarantine) = self.released.get(&epoch) {
             self.remembered.release(quarantine);
         }
+    }
+
+    fn remember_cut(&mut self, at: usize) {
+        let record = &self.records[at];
         for (_, request) in record.transactions().filter(|(_, request)| request.retained) {
             self.remembered.begin(request.id);
         }
