@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn every_purpose_is_a_valid_configuration() {
-        let most = Cluster { suspended: SUSPENDED_GUESTS_MAX, workers: 0 };
+        let most = Cluster { suspended: SUSPENDED_GUESTS_MAX, workers: 0, idle: usize::MAX };
         let run = |executors, cluster: Option<Cluster>| Purpose::Run {
             executors,
             long: Long::default().running_max,

@@ -31,7 +31,7 @@ pub(crate) const IDLE_INSTANCES_MAX: usize = 64;
 /// of them are idle afterwards.
 pub(crate) const IDLE_INSTANCES_CLUSTER_MAX: usize = 1024;
 
-/// Idle instances that all executors together keep in a cluster.
+/// Most of [`Cluster::idle`].
 pub(crate) const IDLE_INSTANCES_CLUSTER_TOTAL: usize = 2048;
 
 /// Bytes of linear memory of the idle instances in a cluster: a thousand small guests, or a hundred with an
@@ -72,7 +72,8 @@ pub(crate) const LITTLE_INSTANCES_MAX: usize = 5;
 /// Idle instances that an engine in little address space keeps.
 pub(crate) const LITTLE_IDLE_MAX: usize = 2;
 
-/// Budget for guests that are suspended until another worker responds. Each holds an instance and a native stack.
+/// Budget for guests that are suspended until another worker responds, and for the instances that they leave. Each holds
+/// an instance and a native stack, and gibibytes of the process's address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cluster {
     /// Guests that may be suspended at once, over all executors.
@@ -80,6 +81,8 @@ pub struct Cluster {
     /// Workers of the cluster that may each have one graph that runs beyond the budget, one guest calling the next, as deep
     /// as calls may nest. Where there are more workers and all of them do at once, graphs are tried again.
     pub workers: usize,
+    /// Idle instances that all executors together keep.
+    pub idle: usize,
 }
 
 impl Cluster {
@@ -91,7 +94,7 @@ impl Cluster {
 
 impl Default for Cluster {
     fn default() -> Self {
-        Cluster { suspended: 1024, workers: 16 }
+        Cluster { suspended: 1024, workers: 16, idle: IDLE_INSTANCES_CLUSTER_TOTAL }
     }
 }
 
@@ -136,8 +139,8 @@ impl IdleInstances {
     pub fn most(executors: usize, cluster: Option<Cluster>) -> Self {
         let executors = executors.max(1);
         match cluster {
-            Some(_) => IdleInstances {
-                number: IDLE_INSTANCES_CLUSTER_MAX.min(IDLE_INSTANCES_CLUSTER_TOTAL / executors),
+            Some(cluster) => IdleInstances {
+                number: IDLE_INSTANCES_CLUSTER_MAX.min(cluster.idle.min(IDLE_INSTANCES_CLUSTER_TOTAL) / executors),
                 bytes: IDLE_BYTES_CLUSTER_TOTAL / executors,
             },
             None => IdleInstances { number: IDLE_INSTANCES_MAX, bytes: IDLE_BYTES_SINGLE_TOTAL / executors },

@@ -192,6 +192,38 @@ fn a_record_that_is_read_again_is_the_same_request_though_it_is_another_one_by_n
     assert_eq!(driver.order.len(), 1, "it ran once");
 }
 
+/// The id of a request that was executed and whose reply was forgotten may have been given to another record.
+#[test]
+fn that_a_record_was_no_request_is_nothing_about_another_one_with_its_id() {
+    let _transcript = scenario!("machine");
+    let of = |offset| Origin { topic: 1, partition: 0, offset, answered: 0 };
+    let retention = Retention { count: 1, ..Retention::default() };
+    let mut driver = Driver::deployed(Config { retention, ..config(true, true) });
+    let asked = |driver: &mut Driver, request, waiter| {
+        submit(driver, request, waiter);
+        for _ in 0..2 {
+            driver.tick();
+            driver.step(coordinator::Input::Durable(driver.machine.position().0));
+        }
+        told(driver).into_iter().find(|(told, _)| *told == waiter).expect("it is told").1.map(|_| ())
+    };
+    let executed = || Request { origin: Some(Box::new(of(5))), ..request(7, 0, 0, &add(), true) };
+    assert_eq!(asked(&mut driver, executed(), 1), Ok(()));
+    for other in 10..14 {
+        asked(&mut driver, request(u128::from(other), 0, 0, &add(), true), other).unwrap();
+    }
+    assert_eq!(asked(&mut driver, executed(), 2), Err(Code::ReplyForgotten));
+    // Another record, which is no request.
+    let nothing = |offset| Request::of_nothing(RequestId(7), of(offset));
+    assert_eq!(asked(&mut driver, nothing(6), 3), Err(Code::UnknownOperator));
+    assert_eq!(asked(&mut driver, nothing(6), 4), Err(Code::UnknownOperator));
+    // The first one is none any more, or has become one again.
+    assert_eq!(asked(&mut driver, nothing(5), 5), Err(Code::ReplyForgotten));
+    assert_eq!(asked(&mut driver, executed(), 6), Err(Code::ReplyForgotten));
+    // Neither was ever a request.
+    assert_eq!(asked(&mut driver, nothing(8), 7), Err(Code::IdempotencyMismatch));
+}
+
 #[test]
 fn other_arguments_under_the_same_key_are_the_same_request_once_parameters_were_declared_otherwise() {
     let _transcript = scenario!("machine");

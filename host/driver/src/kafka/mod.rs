@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use styx_planted::{Bug, planted};
 use styx_protocol::abort::Code;
-use styx_protocol::ids::{OperatorId, RequestId};
+use styx_protocol::ids::RequestId;
 use styx_protocol::origin::Origin;
 use styx_protocol::replies::Reply;
 use styx_protocol::transaction::Request;
@@ -74,9 +74,6 @@ enum Asked<P> {
         refusal: P,
     },
 }
-
-/// Operator that there never is.
-const NOBODY: OperatorId = OperatorId(u32::MAX / 2);
 
 /// Reason for which a front ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -261,15 +258,7 @@ impl<C, P> FrontDriver<C, P> {
             }
             FrontEvent::Unfit { place, id, request: Some(request), refusal } if !planted(Bug::FrontRefusesAtOnce) => {
                 let Some(origin) = self.origin(place) else { return };
-                let request = Request {
-                    id: request,
-                    operator: NOBODY,
-                    function: "".into(),
-                    key: "".into(),
-                    args: [].into(),
-                    retained: true,
-                    origin: Some(origin),
-                };
+                let request = Request::of_nothing(request, *origin);
                 self.begin(now, place, id, Asked::Nothing { request: Arc::new(request), refusal }, effects);
             }
             FrontEvent::Unfit { place, refusal, .. } => self.write(place, refusal, effects),

@@ -209,7 +209,7 @@ fn instances_are_used_again_after_they_have_waited() {
 fn guests_that_wait_can_be_forgotten() {
     // Many more than the pool holds, were any of them left behind.
     let mut workers =
-        Workers::with(2, &guests(), Limits::default(), Determinism::Off, Cluster { suspended: 30, workers: 1 });
+        Workers::with(2, &guests(), Limits::default(), Determinism::Off, Cluster { suspended: 30, workers: 1, ..ROOM });
     let (k, k2, l) = (workers.key(0, 0), workers.key(0, 1), workers.key(1, 0));
     let deep = script().call("B", &k2, script().call("A", &k, script().scan("", 0, false)));
     for round in 1..=40 {
@@ -233,7 +233,7 @@ fn guests_that_wait_can_be_forgotten() {
 
 #[test]
 fn where_there_is_no_room_a_graph_is_refused_unless_it_has_a_reserve() {
-    let room = Cluster { suspended: 2, workers: 1 };
+    let room = Cluster { suspended: 2, workers: 1, ..ROOM };
     let mut workers = Workers::with(2, &guests(), Limits::default(), Determinism::Off, room);
     let (k, l) = (workers.key(0, 0), workers.key(1, 0));
     let deep = |guests: u8| (1..guests).fold(script().get(&l).put_own("v"), |inner, _| script().call("B", &k, inner));
@@ -376,7 +376,7 @@ fn being_in_a_cluster_changes_neither_code_nor_hash() {
     let among = Engine::new(among).unwrap();
     assert_eq!(alone.engine_hash(), among.engine_hash());
     among.load(digest, std::path::Path::new("")).expect("compiled code serves both");
-    let too_much = Cluster { suspended: 1024, workers: 1000 };
+    let too_much = Cluster { suspended: 1024, workers: 1000, ..ROOM };
     let refused = Engine::new(EngineOptions { cluster: Some(too_much), ..options(cache.path(), Determinism::Off) });
     assert!(refused.err().unwrap().to_string().contains("room for 1024 suspended functions"));
 }

@@ -21,7 +21,7 @@ use super::script::Script;
 use super::{Guest, LAYOUT, deploy, options, transaction};
 
 /// Room for a few guests: each takes address space, and tests run side by side.
-pub const ROOM: Cluster = Cluster { suspended: 64, workers: 2 };
+pub const ROOM: Cluster = Cluster { suspended: 64, workers: 2, idle: 64 };
 
 pub struct Worker {
     pub view: LocalView,

@@ -32,7 +32,28 @@ pub struct Request {
 /// The part of a body's hash that is of arguments.
 const ARGUMENTS: u64 = u32::MAX as u64;
 
+/// Operator that there never is.
+const NOBODY: OperatorId = OperatorId(u32::MAX / 2);
+
 impl Request {
+    /// What is asked under the id of a record that is no request: a call of an operator that there never is, which
+    /// comes to `UNKNOWN_OPERATOR` and has the record be over. No two records have the same body.
+    pub fn of_nothing(id: RequestId, origin: Origin) -> Request {
+        let Origin { topic, partition, offset, .. } = origin;
+        let args = format!("{topic:032x}:{partition}:{offset}").into_bytes().into();
+        let (function, key) = ("".into(), "".into());
+        Request { id, operator: NOBODY, function, key, args, retained: true, origin: Some(Box::new(origin)) }
+    }
+
+    /// Whether `body` is the hash of what was asked under this id by [`Request::of_nothing`] for another record than
+    /// this request's.
+    pub fn is_of_another_nothing(&self, body: u64) -> bool {
+        self.origin.as_deref().is_some_and(|origin| {
+            let nothing = Request::of_nothing(self.id, *origin);
+            nothing.calls_as(body) && nothing.body_hash() != body
+        })
+    }
+
     /// Hash of what is asked, to tell a retry from another request under the same id: of the call in its upper half, of
     /// the arguments in its lower one.
     pub fn body_hash(&self) -> u64 {

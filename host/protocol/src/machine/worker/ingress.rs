@@ -180,11 +180,14 @@ impl<W> Ingress<W> {
             let is_unmarked = || unmarked.iter().any(|(_, record)| record.is_of(origin));
             is_unmarked() || watermark::is_over(ground.state(), id, origin)
         };
+        let forgotten = |waiter, egress: &mut Egress<W>| {
+            let abort = Abort::new(Code::ReplyForgotten, "this was executed, and its reply is not kept any more");
+            egress.hold(current, refusal(id, waiter, abort));
+            Ok(())
+        };
         let Some((known, body)) = seen.or_else(admitted) else {
             if request.origin.as_deref().is_some_and(is_over) {
-                let abort = Abort::new(Code::ReplyForgotten, "this was executed, and its reply is not kept any more");
-                egress.hold(current, refusal(id, waiter, abort));
-                return Ok(());
+                return forgotten(waiter, egress);
             }
             return self.admit(request, waiter, receipt, crowded, ground.catalog());
         };
@@ -195,7 +198,12 @@ impl<W> Ingress<W> {
             // known can be said when that has ended.
             let origin = request.origin.as_deref().filter(|_| !planted(Bug::RecordsCompared));
             match (&known, origin) {
-                (Some(Known::Done(_)), Some(origin)) if is_over(origin) => {}
+                // That another record was no request says nothing of what this one came to.
+                (Some(Known::Done(_)), Some(origin)) if is_over(origin) => {
+                    if request.is_of_another_nothing(body) {
+                        return forgotten(waiter, egress);
+                    }
+                }
                 (Some(Known::Done(_)), _) | (_, None) => {
                     let why = "this idempotency key was used before with another request; use a new key";
                     return Err(refusal(id, waiter, Abort::new(Code::IdempotencyMismatch, why)));
