@@ -28,7 +28,9 @@ test:
     @{{timed}} begin
     {{timed}} just setup languages servers
     {{timed}} cargo test {{checked}} --workspace --quiet --no-run
-    {{timed}} cargo test {{checked}} --workspace --quiet
+    @{{timed}} beside just build lint
+    RUST_TEST_THREADS=$(($(getconf _NPROCESSORS_ONLN) * 2)) {{timed}} cargo test {{checked}} --workspace --quiet
+    @{{timed}} join
     {{timed}} just mutants
     {{timed}} just mutants --sample 50 --seed 50 --transactions 50000 --floor 90
     {{timed}} just test-python
@@ -36,8 +38,6 @@ test:
     {{timed}} just test-typescript
     {{timed}} just test-guests
     {{timed}} just test-c
-    {{timed}} just lint
-    {{timed}} just build
     {{timed}} just test-clients
     {{timed}} target/release/styx-bench languages
     {{timed}} target/release/styx-bench budget

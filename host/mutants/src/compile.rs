@@ -43,6 +43,8 @@ pub struct Compiler<'a> {
     pub original: &'a Original,
     /// Everything that is written goes below it.
     pub work: &'a Path,
+    /// Where the workspace itself is built: dependencies of both are compiled once.
+    pub build: Option<&'a Path>,
     /// Keys of mutants that did not compile when this was committed: rounds that nobody need wait for.
     pub left_out: Option<&'a Path>,
     /// Crates in the copy that are rewritten.
@@ -150,7 +152,9 @@ impl Compiler<'_> {
             "--message-format",
             "json",
         ]);
+        // Programs are put below this one, where they take nobody's place.
         command.env("CARGO_TARGET_DIR", self.work.join("target"));
+        command.envs(self.build.map(|build| ("CARGO_BUILD_BUILD_DIR", build)));
         let output = command.output().context("cannot run cargo")?;
         let messages = String::from_utf8_lossy(&output.stdout)
             .lines()

@@ -109,9 +109,11 @@ fn run(options: &Options) -> Result<bool> {
     let lines = "--config=profile.release.debug=false".to_owned();
     let profile = ["--release".to_owned(), "--no-default-features".to_owned(), checked, lines];
     let left_out = root.join("host/mutants/left-out.json");
+    let build = root.join("target");
     let mut compiler = Compiler {
         original: &original,
         work: &work,
+        build: Some(&build),
         left_out: Some(&left_out),
         subjects: catalog.subjects.iter().filter(|subject| is_subject(&subject.package)).collect(),
         wanted: selected.iter().map(|mutant| mutant.number).collect(),

@@ -26,6 +26,7 @@ fn compile(catalog: &Catalog, work: &Path) -> Compiled {
     let compiler = Compiler {
         original: &original,
         work,
+        build: None,
         left_out: None,
         subjects,
         wanted,
