@@ -54,7 +54,7 @@ const PEAKS: [Entry; 14] = [
 ];
 
 /// Those that answer a question together.
-const COMPARISONS: [Entry; 31] = [
+const COMPARISONS: [Entry; 32] = [
     ("zipf", "0", true, "--closed ycsb-t --theta 0"),
     ("zipf", "0.5", false, "--closed ycsb-t --theta 0.5"),
     ("zipf", "0.9", false, "--closed ycsb-t --theta 0.9"),
@@ -89,6 +89,12 @@ const COMPARISONS: [Entry; 31] = [
         "2 to 3 workers, online",
         false,
         "--workers 3 --rate 3000 --seconds 12 --migrate 4 --from 2 --to 3 ycsb-records --records 100000",
+    ),
+    (
+        "migration",
+        "2 to 3 workers, immediate",
+        false,
+        "--workers 3 --rate 3000 --seconds 12 --migrate 4 --from 2 --to 3 --mode immediate ycsb-records --records 100000",
     ),
     (
         "migration",

@@ -62,14 +62,15 @@ impl Deck {
     /// What a migration may be asked for.
     fn migration(&mut self, workers: usize) -> Value {
         let worker = self.random.random_range(1..=workers);
-        let mode = if self.random.random_ratio(1, 4) { "stop-and-restart" } else { "online" };
+        let mode = ["stop-and-restart", "online", "immediate", "immediate"][self.random.random_range(0..4)];
         match self.random.random_range(0..3) {
             0 => json!({ "empty": worker, "wait": false, "mode": mode }),
             1 => json!({ "balance": true, "by": "partitions", "wait": false, "mode": mode }),
             _ => {
+                let mode = ["online", "immediate"][self.random.random_range(0..2)];
                 let one = |_| json!({ "partition": self.random.random_range(0..1024), "worker": worker });
                 // A few kilobytes a second: most that happens finds it under way.
-                json!({ "moves": (0..200).map(one).collect::<Vec<_>>(), "wait": false, "rate": 1 << 20 })
+                json!({ "moves": (0..200).map(one).collect::<Vec<_>>(), "wait": false, "rate": 1 << 20, "mode": mode })
             }
         }
     }

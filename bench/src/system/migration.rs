@@ -13,8 +13,10 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// While everything goes on
+    /// When the new owners have followed them, while everything goes on
     Online,
+    /// At once, and what is in them afterwards
+    Immediate,
     /// Everything rests, and they are read from a snapshot
     StopAndRestart,
 }

@@ -89,9 +89,11 @@ pub(crate) struct TermArgs {
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(crate) enum Mode {
-    /// While everything goes on
+    /// When the new owners have followed them, while everything goes on
     Online,
-    /// With everything at rest, from a snapshot: to compare the other with
+    /// At once, and what is in them afterwards, first what is called: takes load off a worker sooner
+    Immediate,
+    /// With everything at rest, from a snapshot: to compare the others with
     StopAndRestart,
 }
 
@@ -99,6 +101,7 @@ impl Mode {
     fn name(self) -> &'static str {
         match self {
             Mode::Online => "online",
+            Mode::Immediate => "immediate",
             Mode::StopAndRestart => "stop-and-restart",
         }
     }

@@ -529,7 +529,13 @@ impl World {
                 if stops {
                     environment.placements.wanted();
                 }
-                let mode = if stops { MigrationMode::StopAndRestart } else { MigrationMode::Online };
+                // Who needs what has not arrived runs beside the epochs.
+                let immediate = environment.random.chance(600) && environment.plan.config.long_max > 0;
+                let mode = match (stops, immediate) {
+                    (true, _) => MigrationMode::StopAndRestart,
+                    (_, true) => MigrationMode::Immediate,
+                    _ => MigrationMode::Online,
+                };
                 let options = MigrationOptions { rate, mode, ..MigrationOptions::default() };
                 if self.amid.is_none() {
                     self.amid = environment.plan.amid.as_ref().map(|amid| amid.events);

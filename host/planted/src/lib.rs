@@ -175,6 +175,12 @@ bugs! {
     MigrationKeepsCarried,
     /// A partition changes its owner right behind the cut of a snapshot. Planted: at any time.
     MigrationBetweenSnapshots,
+    /// What has not arrived yet of a partition is not there to be read. Planted: it is read as if there were none.
+    MissingTakenForNone,
+    /// A scan waits for what has not arrived. Planted: it passes over it.
+    ScansMissWhatIsElsewhere,
+    /// What was written since is newer than what its former owner has of it. Planted: whatever comes last counts.
+    ShadowOverwrites,
     // Members that come and go.
     /// A generation keeps who has which partition. Planted: partitions are dealt out anew.
     PlacementForgotten,

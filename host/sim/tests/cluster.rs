@@ -14,7 +14,7 @@ use styx_protocol::fallback::run_component;
 use styx_protocol::ids::{EngineHash, Generation, OperatorId, RequestId, Round, Tid, Timestamp, WorkerId};
 use styx_protocol::machine::worker::{Batch, ClientRequest, ClientResponse, Executed, FallbackBatch};
 use styx_protocol::machine::{Config, Coordinator, EpochSummary, Rank, Worker, coordinator, worker};
-use styx_protocol::message::{Ack, CachedResult, Decision, Mail, Message, Node, OrderReply, Question};
+use styx_protocol::message::{Ack, CachedResult, Decision, Mail, Message, MovingMode, Node, OrderReply, Question};
 use styx_protocol::modes::Modes;
 use styx_protocol::placement::Placement;
 use styx_protocol::record::{Chain, EpochRecord};
@@ -165,7 +165,7 @@ impl Cluster {
         }
         if owners != self.placement.owners() {
             self.migrating = true;
-            self.coordinate(coordinator::Input::Migrate { owners, waiter: Some(MIGRATION) });
+            self.coordinate(coordinator::Input::Migrate { owners, mode: MovingMode::Online, waiter: Some(MIGRATION) });
         }
     }
 
@@ -713,7 +713,7 @@ fn a_placement_takes_effect_with_an_epoch_and_stands_in_the_log() {
 
     let owners: Vec<_> = first.owners().iter().map(|owner| WorkerId((owner.0 + 1) % 3)).collect();
     let next = first.next(owners.clone());
-    live.coordinate(coordinator::Input::Migrate { owners, waiter: Some(MIGRATION) });
+    live.coordinate(coordinator::Input::Migrate { owners, mode: MovingMode::Online, waiter: Some(MIGRATION) });
     live.settle();
     assert!(!live.coordinator.has_work(), "it waits for a snapshot");
     assert!(live.workers.iter().all(|worker| worker.view().placement.version() == first.version()));
@@ -753,10 +753,18 @@ fn a_migration_that_cannot_be_is_refused() {
         (other[1..].to_vec(), "every partition has an owner, and there are not more"),
         (vec![WorkerId(2); 8], "an owner is no member of the cluster"),
     ] {
-        assert_eq!(controlled(&mut live, coordinator::Input::Migrate { owners, waiter: Some(0) }), why);
+        assert_eq!(
+            controlled(&mut live, coordinator::Input::Migrate { owners, mode: MovingMode::Online, waiter: Some(0) }),
+            why
+        );
     }
-    live.coordinate(coordinator::Input::Migrate { owners: other.clone(), waiter: Some(MIGRATION) });
-    let second = controlled(&mut live, coordinator::Input::Migrate { owners: other, waiter: Some(0) });
+    live.coordinate(coordinator::Input::Migrate {
+        owners: other.clone(),
+        mode: MovingMode::Online,
+        waiter: Some(MIGRATION),
+    });
+    let second =
+        controlled(&mut live, coordinator::Input::Migrate { owners: other, mode: MovingMode::Online, waiter: Some(0) });
     assert_eq!(second, "another migration is under way: wait for its end, or cancel it");
     live.coordinate(coordinator::Input::CancelMigration);
     live.settle();

@@ -1282,11 +1282,12 @@ export interface components {
             transfers: components["schemas"]["TransferView"][];
         };
         /**
-         * @description How partitions get to their new owners: `online`, while everything goes on; or `stop-and-restart`, with everything at
-         *     rest, from a snapshot, to compare the other with.
+         * @description How partitions get to their new owners: `online`, when these have followed them, while everything goes on;
+         *     `immediate`, at once, and what is in them afterwards, first what is called; or `stop-and-restart`, with everything at
+         *     rest, from a snapshot, to compare the others with.
          * @enum {string}
          */
-        Mode: "online" | "stop-and-restart";
+        Mode: "online" | "immediate" | "stop-and-restart";
         Move: {
             /** Format: int32 */
             partition: number;

@@ -32,9 +32,9 @@ export function MigrationProgress({ migration, denied }: { migration: Migration;
         {migration.estimated_seconds_left != null && `, about ${seconds(migration.estimated_seconds_left)} left`}
       </p>
       <div className="actions">
-        {state === 'copying' && button('pause', 'Pause')}
+        {(state === 'copying' || state === 'arriving') && button('pause', 'Pause')}
         {state === 'paused' && button('resume', 'Resume')}
-        {button('cancel', 'Cancel')}
+        {state !== 'arriving' && button('cancel', 'Cancel')}
       </div>
       <ErrorNotice error={changed.error} />
     </Card>

@@ -9,6 +9,13 @@ import { bytes, count, plural, seconds } from '../lib/format';
 
 type Wanted = Partial<Schemas['MigrationRequest']>;
 type Goal = 'balance' | 'empty' | 'moves';
+type Mode = Schemas['Mode'];
+
+const modes: Record<Mode, string> = {
+  online: 'When the new owner has a copy (nobody waits)',
+  immediate: 'At once, and what is in them afterwards (relieves a busy worker sooner)',
+  'stop-and-restart': 'With everything at rest, from a snapshot (to compare with)',
+};
 
 const plan = async (wanted: Wanted) => ({
   wanted,
@@ -83,14 +90,15 @@ function GoalForm({ workers, denied, busy, onAsk }: GoalProps) {
   const [goal, setGoal] = useState<Goal>('balance');
   const [worker, setWorker] = useState('1');
   const [moved, setMoved] = useState('');
+  const [mode, setMode] = useState<Mode>('online');
   const [wrong, setWrong] = useState('');
   const submit = (event: FormEvent) => {
     event.preventDefault();
     const list = numbers(moved);
     setWrong('');
-    if (goal === 'balance') onAsk({ balance: true });
-    else if (goal === 'empty') onAsk({ empty: Number(worker) });
-    else if (list) onAsk({ moves: list.map(partition => ({ partition, worker: Number(worker) })) });
+    if (goal === 'balance') onAsk({ balance: true, mode });
+    else if (goal === 'empty') onAsk({ empty: Number(worker), mode });
+    else if (list) onAsk({ moves: list.map(partition => ({ partition, worker: Number(worker) })), mode });
     else setWrong('Partitions are numbers and ranges, such as 3, 17-20');
   };
   const choice = (value: Goal, text: string) => (
@@ -121,6 +129,16 @@ function GoalForm({ workers, denied, busy, onAsk }: GoalProps) {
             </select>
           </label>
         )}
+        <label className="field">
+          <span>When they change their worker</span>
+          <select value={mode} onChange={event => setMode(event.target.value as Mode)}>
+            {(Object.keys(modes) as Mode[]).map(mode => (
+              <option key={mode} value={mode}>
+                {modes[mode]}
+              </option>
+            ))}
+          </select>
+        </label>
       </fieldset>
       {wrong && <Notice kind="bad" title={wrong} />}
       <div className="actions">

@@ -33,6 +33,8 @@ pub enum MigrationState {
     Paused,
     /// All is copied, and the placement is about to change.
     Flipping,
+    /// The placement has changed; what is still with the former owners is on its way.
+    Arriving,
     Done,
     /// Every partition is where it was, because somebody wanted it so.
     Cancelled,
@@ -183,11 +185,14 @@ impl MigrationHistory {
 
     /// How far it is, as the machine has it.
     pub(super) fn reached(&mut self, stage: MigrationStage) {
-        if stage != MigrationStage::Copying
-            && let Some(report) = self.current_mut()
-            && report.state != MigrationState::Flipping
-        {
-            report.state = MigrationState::Flipping;
+        let Some(report) = self.current_mut() else { return };
+        let state = match (stage, &report.state) {
+            (MigrationStage::Copying, _) | (MigrationStage::Arriving, MigrationState::Paused) => return,
+            (MigrationStage::Arriving, _) => MigrationState::Arriving,
+            (MigrationStage::Flipping | MigrationStage::Placed, _) => MigrationState::Flipping,
+        };
+        if report.state != state {
+            report.state = state;
             self.changed = true;
         }
     }

@@ -6,6 +6,7 @@ use styx_protocol::abort::{Abort, Code};
 use styx_protocol::ids::{Generation, NodeId, PartitionId, PlacementVersion, WorkerId};
 use styx_protocol::machine::coordinator::{Input, MigrationStage};
 use styx_protocol::machine::worker::CopyProgress;
+use styx_protocol::message::MovingMode;
 use styx_protocol::placement::{Placement, Seating};
 
 use super::CoordinatorDriver;
@@ -42,6 +43,10 @@ pub enum MigrationMode {
     /// They are followed before they change their owners; nothing stops.
     #[default]
     Online,
+    /// They change their owners at once, and are handed over afterwards: first what the new owner needs (*State Migration
+    /// in Styx*, Algorithm 4). A worker that has too much to do is relieved of it sooner; who calls what has not arrived
+    /// waits for it.
+    Immediate,
     /// Everything rests, a snapshot is taken, partitions are placed anew, and read from it (*State Migration in Styx*,
     /// Algorithm 3): what online migration is compared with.
     StopAndRestart,
@@ -105,7 +110,11 @@ impl<W, R> CoordinatorDriver<W, R> {
             self.pace = CopyPace { rate, paused: false };
             self.tell_pace(generation, version, &nodes, step);
         }
-        self.machine(Input::Migrate { owners, waiter }, step);
+        let mode = match options.mode {
+            MigrationMode::Immediate => MovingMode::Immediate,
+            MigrationMode::Online | MigrationMode::StopAndRestart => MovingMode::Online,
+        };
+        self.machine(Input::Migrate { owners, mode, waiter }, step);
         let Some(leader) = self.leader.as_deref_mut().filter(|leader| is_first && leader.is_migrating()) else {
             return;
         };
@@ -141,7 +150,9 @@ impl<W, R> CoordinatorDriver<W, R> {
     /// Pieces are to be copied no more, or again.
     pub(super) fn change_pace(&mut self, change: PaceChange, waiter: Option<W>, step: &mut Step<'_, W, R>) {
         let paused = change == PaceChange::Pause;
-        let copies = |state: &MigrationState| matches!(state, MigrationState::Copying | MigrationState::Paused);
+        let copies = |state: &MigrationState| {
+            matches!(state, MigrationState::Copying | MigrationState::Arriving | MigrationState::Paused)
+        };
         let current = self.migrations.current().filter(|current| copies(&current.state));
         let result = match (current, self.leader.as_deref()) {
             (Some(current), Some(leader)) => {
@@ -176,7 +187,7 @@ impl<W, R> CoordinatorDriver<W, R> {
         }
         let stage = self.leader.as_deref().and_then(LeaderState::migration_stage);
         if let Some(stage) = stage {
-            self.migration_placed |= stage == MigrationStage::Placed;
+            self.migration_placed |= matches!(stage, MigrationStage::Placed | MigrationStage::Arriving);
             self.migrations.reached(stage);
         } else {
             let serves = self.leader.as_deref().is_some_and(LeaderState::serves);
@@ -187,7 +198,8 @@ impl<W, R> CoordinatorDriver<W, R> {
             };
             self.migrations.end(state, step.now.monotonic, step.now.wall);
         }
-        self.show_migrations(stage != Some(MigrationStage::Copying), step);
+        let moves = matches!(stage, Some(MigrationStage::Copying | MigrationStage::Arriving));
+        self.show_migrations(!moves, step);
     }
 
     pub(super) fn show_migrations(&mut self, at_once: bool, step: &mut Step<'_, W, R>) {

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use styx_planted::{Bug, planted};
 use styx_protocol::catalog::{Catalog, Digest};
+use styx_protocol::entity::Entity;
 use styx_protocol::fault::PeerFault;
-use styx_protocol::ids::{Epoch, Generation, NodeId, PlacementVersion, RequestId, WorkerId};
+use styx_protocol::ids::{Epoch, Generation, NodeId, OperatorId, PlacementVersion, RequestId, WorkerId};
 use styx_protocol::machine::Worker;
 use styx_protocol::machine::worker::{Action, ClientRequest, ClientResponse, Config, Input};
 use styx_protocol::membership::Beat;
@@ -342,7 +343,7 @@ impl<L, R> Membership<L, R> {
             Question::Submit(request, receipt) => Some(ClientRequest::Submit { request, waiter, receipt }),
             Question::Query(request) => Some(ClientRequest::Query { request: Arc::unwrap_or_clone(request), waiter }),
             Question::Await(id) => Some(ClientRequest::Await { id, waiter }),
-            Question::Admin(query) => return self.read(now, Reader::Remote(from, ticket), query, effects),
+            Question::Admin(query) => return self.ask(now, Reader::Remote(from, ticket), query, effects),
         };
         match request {
             Some(request) => self.step(now, Input::Client(request), effects),
@@ -358,7 +359,7 @@ impl<L, R> Membership<L, R> {
                 self.step(now, Input::Client(request.map_waiter(Asker::Local)), effects);
             }
             ClientMessage::Request(_) => {}
-            ClientMessage::Read(query, to) => self.read(now, Reader::Local(to), query, effects),
+            ClientMessage::Read(query, to) => self.ask(now, Reader::Local(to), query, effects),
         }
     }
 
@@ -369,7 +370,7 @@ impl<L, R> Membership<L, R> {
     /// Reads the machine, entities between two rounds only: a round under way has applied some of its writes. The
     /// answer is given once all that it tells is durable.
     fn read(&mut self, now: Instant, reader: Reader<R>, query: AdminQuery, effects: &mut Vec<WorkerEffect<L, R>>) {
-        if query.shows_entities() && !self.machine.is_idle() {
+        if query.shows_entities() && (!self.machine.is_idle() || self.lacks(&query)) {
             return self.reads.push_back((reader, query));
         }
         let (machine, local) = (&self.machine, self.machine.view());
@@ -388,6 +389,40 @@ impl<L, R> Membership<L, R> {
         };
         let response = view.answer(&query);
         effects.extend(self.answers.read(now, epoch, reader, response));
+    }
+
+    /// An admin query arrives: what it shows is asked for, if it is an entity that a former owner still has.
+    fn ask(&mut self, now: Instant, reader: Reader<R>, query: AdminQuery, effects: &mut Vec<WorkerEffect<L, R>>) {
+        if let AdminQuery::Get { operator, key } = &query {
+            let entity = self.entity(*operator, key);
+            if self.machine.state().lacks(&entity) {
+                self.step(now, Input::Want(entity), effects);
+            }
+        }
+        self.read(now, reader, query, effects);
+    }
+
+    /// Whether something that a query shows is still with a former owner.
+    fn lacks(&self, query: &AdminQuery) -> bool {
+        let state = self.machine.state();
+        match query {
+            AdminQuery::Get { operator, key } => state.lacks(&self.entity(*operator, key)),
+            AdminQuery::Scan { operator, prefix, .. } => {
+                let id = OperatorId(*operator);
+                let partition = state.layout().partition_of_prefix(prefix, self.is_composite(id));
+                state.lacking(id, partition).next().is_some()
+            }
+            _ => false,
+        }
+    }
+
+    fn entity(&self, operator: u32, key: &str) -> Entity {
+        let id = OperatorId(operator);
+        Entity::new(&self.machine.state().layout(), id, self.is_composite(id), key.into())
+    }
+
+    fn is_composite(&self, operator: OperatorId) -> bool {
+        self.machine.catalog().operator(operator).is_some_and(|operator| operator.composite)
     }
 
     /// How fast what leaves is to be copied.

@@ -15,10 +15,10 @@ pub struct SystemOperator {
 }
 
 /// Effects that transactions left behind, until they are done: see [`crate::execute::effect`].
-pub const EFFECTS: SystemOperator = SystemOperator { name: "styx.effects", id: OperatorId(FIRST) };
+pub const EFFECTS: SystemOperator = SystemOperator { name: "styx.effects", id: FIRST };
 
 /// Which records of topics were executed: see [`crate::commit::watermark`].
-pub const WATERMARKS: SystemOperator = SystemOperator { name: "styx.watermarks", id: OperatorId(FIRST + 1) };
+pub const WATERMARKS: SystemOperator = SystemOperator { name: "styx.watermarks", id: OperatorId(FIRST.0 + 1) };
 
 pub const ALL: [SystemOperator; 2] = [EFFECTS, WATERMARKS];
 
@@ -26,7 +26,12 @@ pub const ALL: [SystemOperator; 2] = [EFFECTS, WATERMARKS];
 pub const RESERVED_PREFIXES: [&str; 2] = ["styx.", "_"];
 
 /// Ids from here on are the system's. The last one stands for replies in stored snapshots.
-const FIRST: u32 = 0xffff_ff00;
+pub const FIRST: OperatorId = OperatorId(0xffff_ff00);
+
+/// Whether an operator is the system's.
+pub fn is_system(operator: OperatorId) -> bool {
+    operator >= FIRST
+}
 
 /// A function that operators have besides those that they declare: whoever may deploy an app changes its entities by it, each
 /// in a transaction like any other. Functions of apps cannot call it.

@@ -4,12 +4,14 @@
 
 mod delta;
 pub mod entity;
+mod missing;
 mod partition;
 pub mod range;
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
 
+pub use missing::{Inventory, NotAnnounced};
 pub use partition::{Partition, Size};
 
 use crate::ids::{OperatorId, PartitionId};
@@ -105,7 +107,30 @@ impl State {
         self.partitions[usize::from(entity.partition().0)].get(entity)
     }
 
+    /// Whether an entity is still with the former owner of its partition, or may be: it can be neither read nor written.
+    #[inline]
+    pub fn lacks(&self, entity: &Entity) -> bool {
+        self.partitions[usize::from(entity.partition().0)].lacks(entity)
+    }
+
+    /// Partitions of which something that a scan may find is still with a former owner.
+    pub fn lacking(&self, operator: OperatorId, partition: Option<PartitionId>) -> impl Iterator<Item = PartitionId> {
+        let asked = match partition {
+            Some(partition) => usize::from(partition.0)..usize::from(partition.0) + 1,
+            None => 0..self.partitions.len(),
+        };
+        let lacks = move |at: &usize| self.partitions[*at].lacks_some(operator);
+        asked.filter(lacks).map(|at| PartitionId(at as u16))
+    }
+
+    /// A partition, as far as something of it may still be with a former owner.
+    pub(crate) fn incomplete(&mut self, id: PartitionId) -> &mut Partition {
+        // What arrives is part of the sums already.
+        &mut self.partitions[usize::from(id.0)]
+    }
+
     pub fn apply(&mut self, (entity, value): Write) {
+        debug_assert!(!self.lacks(&entity), "nothing is written over what is not here: {entity:?}");
         let partition = &mut self.partitions[usize::from(entity.partition().0)];
         let before = Totals::of(partition);
         self.changes += 1;

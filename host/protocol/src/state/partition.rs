@@ -9,6 +9,7 @@ use styx_planted::{Bug, planted};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::delta::{Delta, Number};
+use super::missing::{Inventory, Missing, NotAnnounced};
 use super::{StateHash, Write};
 use crate::ids::{OperatorId, PartitionId};
 use crate::sequence::writes::PackedWrites;
@@ -51,7 +52,7 @@ struct Slot {
 }
 
 /// How much there is of an operator.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Size {
     pub entities: u64,
     /// Of keys and values.
@@ -82,10 +83,12 @@ pub struct Partition {
     table: HashTable<Slot>,
     ordered: BTreeSet<Ordered>,
     delta: Delta,
+    /// What is missing is counted in hash, bytes and sizes as if it were here.
     hash: StateHash,
     bytes: u64,
-    /// Of each operator of which something is here.
+    /// Of each operator of which there is something.
     sizes: BTreeMap<OperatorId, Size>,
+    missing: Option<Box<Missing>>,
 }
 
 impl Partition {
@@ -95,12 +98,90 @@ impl Partition {
 
     /// Number of entities.
     pub fn len(&self) -> usize {
-        self.table.len()
+        let missing = |missing: &Missing| missing.sizes().values().map(|size| size.entities as usize).sum();
+        self.table.len() + self.missing.as_deref().map_or(0, missing)
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.table.is_empty()
+        self.len() == 0
+    }
+
+    /// Whether an entity is still with the former owner, or may be.
+    #[inline]
+    pub fn lacks(&self, entity: &Entity) -> bool {
+        self.missing.as_deref().is_some_and(|missing| missing.lacks(entity) && !planted(Bug::MissingTakenForNone))
+    }
+
+    /// Whether something of an operator is still with the former owner, or may be.
+    #[inline]
+    pub fn lacks_some(&self, operator: OperatorId) -> bool {
+        self.missing.as_deref().is_some_and(|missing| missing.lacks_some(operator))
+    }
+
+    /// Whether nothing is with a former owner.
+    pub fn is_whole(&self) -> bool {
+        self.missing.is_none()
+    }
+
+    /// What its parts add up to.
+    pub(crate) fn inventory(&self) -> Inventory {
+        Inventory { hash: self.hash, sizes: self.sizes.iter().map(|(operator, size)| (*operator, *size)).collect() }
+    }
+
+    /// It is what an inventory says; what is not here is with its former owner.
+    ///
+    /// # Errors
+    /// More is here than the inventory says.
+    pub(crate) fn announce(&mut self, inventory: Inventory) -> Result<(), NotAnnounced> {
+        let missing = Missing::new(inventory.clone(), self.hash, &self.sizes)?;
+        self.hash = inventory.hash;
+        self.bytes = inventory.sizes.iter().map(|(_, size)| size.bytes).sum();
+        self.sizes = inventory.sizes.into_iter().collect();
+        self.missing = (!missing.is_nothing()).then(|| Box::new(missing));
+        Ok(())
+    }
+
+    /// An entity has arrived from the former owner, or is known not to be there; `fetched`, if it was asked for. What is
+    /// here by now is newer.
+    ///
+    /// # Errors
+    /// It was not announced.
+    pub(crate) fn arrive(&mut self, entity: Entity, value: Option<Value>, fetched: bool) -> Result<(), NotAnnounced> {
+        let Some(missing) = self.missing.as_deref_mut().filter(|missing| missing.lacks(&entity)) else {
+            if planted(Bug::ShadowOverwrites) {
+                self.apply(entity, value);
+            }
+            return Ok(());
+        };
+        if fetched {
+            missing.fetch(&entity);
+        }
+        let Some(value) = value else { return Ok(()) };
+        let bytes = (entity.key().len() + value.len()) as u64;
+        missing.take(entity.operator(), Size { entities: 1, bytes })?;
+        missing.take_hash(hash_of(&entity, &value));
+        self.ordered.insert(Ordered(entity.clone()));
+        self.table.insert_unique(entity.hash(), Slot { entity, value, mark: 0 }, |slot| slot.entity.hash());
+        Ok(())
+    }
+
+    /// All up to an entity has arrived.
+    pub(crate) fn arrived_upto(&mut self, upto: (OperatorId, Key)) {
+        if let Some(missing) = self.missing.as_deref_mut() {
+            missing.go_upto(upto);
+        }
+    }
+
+    /// All has arrived.
+    ///
+    /// # Errors
+    /// It has not.
+    pub(crate) fn complete(&mut self) -> Result<(), NotAnnounced> {
+        match self.missing.take() {
+            Some(missing) if !missing.is_nothing() => Err(NotAnnounced),
+            _ => Ok(()),
+        }
     }
 
     /// Bytes of keys and values.
@@ -175,7 +256,7 @@ impl Partition {
 
     /// Whether the snapshots that were taken of it give what it holds.
     pub(super) fn is_snapshot(&self) -> bool {
-        self.delta.is_empty() && self.delta.is_handed_over()
+        self.delta.is_empty() && self.delta.is_handed_over() && self.is_whole()
     }
 
     /// Whether nothing has changed since the last delta was cut off.
@@ -242,6 +323,13 @@ impl Partition {
             let size = (entity.key().len() + value.len()) as u64;
             bytes += size;
             sizes.entry(entity.operator()).or_default().add(Size { entities: 1, bytes: size });
+        }
+        if let Some(missing) = self.missing.as_deref() {
+            hash = hash.wrapping_add(missing.hash().0);
+            for (operator, size) in missing.sizes() {
+                bytes += size.bytes;
+                sizes.entry(*operator).or_default().add(*size);
+            }
         }
         assert_eq!((self.hash.0, self.bytes), (hash, bytes), "hash and bytes are those of the entities");
         assert_eq!(self.sizes, sizes, "sizes are those of the entities");

@@ -24,6 +24,7 @@ pub(crate) mod why {
     pub const DISORDER: &str = "its transactions do not stand in TID order";
     pub const PLACEMENT: &str = "its placement does not follow on the one that is here";
     pub const MIGRATION: &str = "partitions change their owner behind a snapshot, and with nothing else";
+    pub const NOT_ANNOUNCED: &str = "what it hands over is not what it announced";
     pub const ANOTHER_PHASE: &str = "the round is in another phase";
     pub const PHASE_OVER: &str = "its phase is over, and somebody waits for what it asks";
     pub const TOO_EARLY: &str = "its phase is not the next one";

@@ -24,8 +24,8 @@ use crate::sequence::outcome::EpochChanges;
 use crate::sequence::record::Chain;
 use crate::sequence::transaction::{CarriedTransaction, Request};
 use crate::sequence::writes::PackedWrites;
-use crate::state::StateHash;
 use crate::state::entity::{Entity, Value};
+use crate::state::{Inventory, StateHash};
 
 /// One end of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,6 +111,7 @@ pub enum Message {
     /// To a worker: have other workers follow partitions, which they are to own with a placement.
     Migrate {
         version: PlacementVersion,
+        mode: MovingMode,
         /// Partitions of this worker, and who is to own each.
         moves: Vec<(PartitionId, WorkerId)>,
     },
@@ -118,6 +119,8 @@ pub enum Message {
     CancelMigration(PlacementVersion),
     /// To the coordinator: others have a copy of all that is to go with this placement.
     Copied(PlacementVersion),
+    /// To the coordinator: all of the partitions is here that became this worker's with this placement.
+    Complete(PlacementVersion),
     /// Between workers: partitions that go from one to the other.
     Moving(
         /// What is told of them.
@@ -145,6 +148,7 @@ impl Message {
             Message::Graphs(_) => "Graphs",
             Message::Migrate { .. } => "Migrate",
             Message::CancelMigration(_) => "CancelMigration",
+            Message::Complete(_) => "Complete",
             Message::Copied(_) => "Copied",
             Message::Moving(_) => "Moving",
         }
@@ -620,6 +624,16 @@ impl LongMail {
     }
 }
 
+/// When partitions that move change their owner (*State Migration in Styx*, §8).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub enum MovingMode {
+    /// When the new owner has followed them: it has everything.
+    #[default]
+    Online,
+    /// At once: entities follow, those first that are needed (Algorithm 4).
+    Immediate,
+}
+
 /// What one worker tells another of partitions that go there.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct MovingMail {
@@ -642,11 +656,66 @@ pub enum Moving {
     /// To the owner: a piece is there.
     Taken,
     Handed(
-        /// Transactions that go with them. All is said: they are the receiver's.
-        Vec<CarriedTransaction>,
+        /// All is said: they are the receiver's.
+        HandedOver,
     ),
     /// They do not go.
     Cancelled,
+    Wanted(
+        /// To the former owner of partitions: what of them is needed at once.
+        Vec<Wanted>,
+    ),
+    Fetched(
+        /// What was wanted; a delete, where there is no such entity.
+        PackedWrites,
+    ),
+    Pieces(
+        /// More of partitions that are the receiver's already; answered with [`Moving::Taken`].
+        Vec<ShadowPiece>,
+    ),
+}
+
+/// What goes with partitions that change their owner.
+#[derive(Clone, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct HandedOver {
+    /// Transactions.
+    pub carried: Vec<CarriedTransaction>,
+    /// In mode immediate: partitions of which entities follow, and what they add up to.
+    pub shadows: Option<Vec<(PartitionId, Inventory)>>,
+}
+
+/// What a new owner needs at once.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub enum Wanted {
+    Entity(Entity),
+    /// All of it, as soon as may be.
+    Partition(PartitionId),
+}
+
+impl Wanted {
+    pub fn partition(&self) -> PartitionId {
+        match self {
+            Wanted::Entity(entity) => entity.partition(),
+            Wanted::Partition(id) => *id,
+        }
+    }
+
+    fn weight(&self) -> usize {
+        match self {
+            Wanted::Entity(entity) => ENTRY + entity.key().len(),
+            Wanted::Partition(_) => ENTRY,
+        }
+    }
+}
+
+/// A piece of a partition that has changed its owner.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct ShadowPiece {
+    pub partition: PartitionId,
+    /// The next entities, in their order.
+    pub writes: PackedWrites,
+    /// Whether that is all.
+    pub last: bool,
 }
 
 /// Changes in partitions.
@@ -664,7 +733,13 @@ impl Moving {
             Moving::Copied(changes) | Moving::Followed(changes) => {
                 changes.writes.bytes().len() + changes.replies.iter().map(ReplyChange::weight).sum::<usize>()
             }
-            Moving::Handed(carried) => carried.iter().map(|carried| carried.request.weight()).sum(),
+            Moving::Handed(HandedOver { carried, shadows }) => {
+                let carried = carried.iter().map(|carried| carried.request.weight());
+                carried.chain(shadows.iter().flatten().map(|(_, of)| ENTRY + of.sizes.len() * ENTRY)).sum()
+            }
+            Moving::Fetched(writes) => writes.bytes().len(),
+            Moving::Pieces(pieces) => pieces.iter().map(|piece| ENTRY + piece.writes.bytes().len()).sum(),
+            Moving::Wanted(wanted) => wanted.iter().map(Wanted::weight).sum(),
             Moving::Taken | Moving::Cancelled => 0,
         }
     }

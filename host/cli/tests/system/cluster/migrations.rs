@@ -1,11 +1,13 @@
 //! Partitions change their owners under load: nobody notices, nothing is lost, and a restart comes to the same.
 
+use std::time::{Duration, Instant};
+
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use styx_harness::Role;
 
 use crate::process::Endpoints;
-use crate::process::cluster::Cluster;
+use crate::process::cluster::{Cluster, PATIENCE};
 use crate::process::load::Load;
 
 /// Partitions of each worker.
@@ -35,8 +37,8 @@ async fn migrates_under_load(store: &[&str]) {
     for (goal, expected) in [
         (json!({ "empty": 1 }), [0, 1024]),
         (json!({ "moves": [{ "partition": 7, "worker": 1 }] }), [1, 1023]),
-        (json!({ "balance": true, "by": "partitions" }), [512, 512]),
-        (json!({ "empty": 2 }), [1024, 0]),
+        (json!({ "balance": true, "by": "partitions", "mode": "immediate" }), [512, 512]),
+        (json!({ "empty": 2, "mode": "immediate" }), [1024, 0]),
         (json!({ "balance": true, "by": "partitions" }), [512, 512]),
     ] {
         let (status, body) = migrate(&cluster, Method::POST, goal.clone()).await;
@@ -146,4 +148,60 @@ async fn a_migration_is_planned_watched_paused_and_cancelled() {
     let states: Vec<_> = all["migrations"].as_array().unwrap().iter().map(|one| one["state"].clone()).collect();
     assert_eq!(states, ["done", "cancelled"], "the newest first");
     assert_eq!(load.ends().await.unknown, 0, "no request was doubtful");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_calls_what_has_not_arrived_waits_for_that_and_for_nothing_else() {
+    let cluster = Cluster::with_testkit(2).await;
+    let client = cluster.client();
+    let (before, new) = (|number: usize| json!(vec![number; 20]), json!([7]));
+    let keys: Vec<String> = (0..300).map(|number| format!("k{number}")).collect();
+    for (number, key) in keys.iter().enumerate() {
+        client.call("testkit", "a", key, "put", json!([before(number)])).await.unwrap();
+    }
+    // What is not asked for takes a quarter of a minute.
+    let goal = json!({ "empty": 2, "mode": "immediate", "rate": 1000, "wait": false });
+    let (status, begun) = migrate(&cluster, Method::POST, goal).await;
+    assert_eq!(status, StatusCode::ACCEPTED, "{begun}");
+    let one = format!("/v1/migrations/{}", begun["id"].as_str().unwrap());
+    let began = Instant::now();
+    while cluster.get(&one).await["state"] != "arriving" {
+        assert!(began.elapsed() < PATIENCE, "{}", cluster.get(&one).await);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(partitions_of(&cluster).await, [1024, 0], "they have changed their owner");
+    let held: u64 = cluster.get("/v1/workers").await["workers"][0]["entities"].as_u64().unwrap();
+    assert!(held >= 300, "what is to come counts: {held}");
+    for (number, key) in keys.iter().enumerate() {
+        match number % 4 {
+            0 => {
+                let read = client.call("testkit", "a", key, "list", json!([])).await.unwrap();
+                assert_eq!(read, before(number));
+            }
+            1 => {
+                client.call("testkit", "a", key, "put", json!([new])).await.unwrap();
+            }
+            2 => {
+                let shown = cluster.get(&format!("/v1/state/testkit/a/{key}")).await;
+                assert_eq!(shown["value"], before(number), "{shown}");
+            }
+            _ => {}
+        }
+    }
+    let (status, refused) = ask(&cluster, Method::DELETE, &one).await;
+    assert!(status.is_client_error(), "it is too late: {refused}");
+    let (_, paused) = ask(&cluster, Method::POST, &format!("{one}/pause")).await;
+    assert_eq!(paused["state"], "paused", "{paused}");
+    // A scan needs all of it, paused or not.
+    let found = client.call("testkit", "a", "k", "scan", json!(["k", null, 1000])).await.unwrap();
+    assert_eq!(found.as_array().map(Vec::len), Some(300), "{found}");
+    ask(&cluster, Method::POST, &format!("{one}/resume")).await;
+    while cluster.get(&one).await["state"] != "done" {
+        assert!(began.elapsed() < PATIENCE, "{}", cluster.get(&one).await);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    for (number, key) in keys.iter().enumerate() {
+        let read = client.call("testkit", "a", key, "list", json!([])).await.unwrap();
+        assert_eq!(read, if number % 4 == 1 { new.clone() } else { before(number) }, "{key}");
+    }
 }

@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use styx_planted::{Bug, planted};
+
+use super::base::Base;
 use super::index::KeyIndex;
 use super::site::{Entry, Operation, RemoteRequests, RemoteResponse, Scan, weigh};
 use super::{Attempt, Finding, Locality, ScanRecord, Stamp};
@@ -111,6 +114,12 @@ impl Attempt {
         if let (Some(site), Some(stamp)) = (&mut self.site, stamp) {
             let read = RangeRead { operator: scan.operator, range: scan.range.clone() };
             site.scanned(read, stamp, &self.execution.footprint.accesses);
+        }
+        if matches!(&self.base, Base::State(state) if state.lacking(scan.operator, scan.partition).next().is_some())
+            && !planted(Bug::ScansMissWhatIsElsewhere)
+        {
+            self.postpone();
+            return Vec::new();
         }
         let composite = self.catalog.operator(scan.operator).is_some_and(|operator| operator.composite);
         // What stands between this transaction and the committed state, by key.

@@ -112,6 +112,7 @@ impl Attempt {
         let value = match (written, &self.reinvocation, &self.base) {
             (Some(written), _, _) => written,
             (None, Some(reinvocation), _) if let Some(written) = reinvocation.overlay.get(entity) => written.as_ref(),
+            (None, _, Base::State(state)) if state.lacks(entity) => return OwnValue::Unknown,
             (None, _, Base::State(state)) => state.get(entity),
             (None, _, Base::Current(_)) => return OwnValue::Unknown,
         };
@@ -214,6 +215,17 @@ impl Attempt {
         if self.is_doomed() || !self.admits(|first| first.cached.footprint.admits_write(&entity)) {
             return;
         }
+        match &mut self.base {
+            Base::State(state) if state.lacks(&entity) => return self.postpone(),
+            Base::State(_) => {}
+            // Whoever owns it may have to ask a former owner for it, before it can be written.
+            Base::Current(current) => {
+                if let Err(abort) = current.get(&entity) {
+                    self.doom(abort);
+                    return;
+                }
+            }
+        }
         let place = match self.execution.footprint.accesses.find(&entity) {
             Some(place) => place,
             None if !self.room_for_access() => return,
@@ -243,6 +255,10 @@ impl Attempt {
             return written.clone();
         }
         let current = match &mut self.base {
+            Base::State(state) if state.lacks(entity) => {
+                self.postpone();
+                return None;
+            }
             Base::State(state) => return state.get(entity).cloned(),
             Base::Current(current) => current.get(entity),
         };

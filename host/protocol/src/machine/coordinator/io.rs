@@ -11,7 +11,7 @@ use crate::sequence::record::EpochRecord;
 use crate::snapshot::SnapshotHeader;
 use crate::state::entity::Layout;
 use crate::wire::fault::PeerFault;
-use crate::wire::message::Message;
+use crate::wire::message::{Message, MovingMode};
 
 /// Settings of a coordinator. Everything that decides an outcome is here or in the log.
 #[derive(Clone, Copy, Debug)]
@@ -48,10 +48,11 @@ pub enum Input<W> {
     Durable(Epoch),
     /// A snapshot is wanted, and the last one has been handed over.
     Snapshot,
-    /// Partitions are to have these owners, each what is in it first.
+    /// Partitions are to have these owners.
     Migrate {
         /// By partition.
         owners: Vec<WorkerId>,
+        mode: MovingMode,
         /// Handed back with [`Action::Controlled`], once they have, or will not; none if nobody waits.
         waiter: Option<W>,
     },

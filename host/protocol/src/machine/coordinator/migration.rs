@@ -5,13 +5,17 @@ use std::collections::BTreeMap;
 use crate::cluster::placement::Placement;
 use crate::cluster::worker_set::WorkerSet;
 use crate::ids::{Epoch, PartitionId, WorkerId};
+use crate::wire::message::MovingMode;
 
 /// See the module. `W` names whoever waits for it.
 #[derive(Debug)]
 pub(super) struct Migration<W> {
     pub next: Placement,
     pub waiter: Option<W>,
+    pub mode: MovingMode,
     stage: Stage,
+    /// New owners that do not have all of their partitions yet.
+    incomplete: WorkerSet,
 }
 
 #[derive(Debug)]
@@ -24,6 +28,8 @@ enum Stage {
     Due,
     /// It took effect with this epoch.
     Placed(Epoch),
+    /// That epoch is durable.
+    Durable,
 }
 
 /// How far a migration is.
@@ -35,6 +41,8 @@ pub enum MigrationStage {
     Flipping,
     /// The placement has changed with an epoch, which is about to be durable.
     Placed,
+    /// The placement has changed, and something is still with the former owners.
+    Arriving,
 }
 
 impl<W> Migration<W> {
@@ -42,7 +50,8 @@ impl<W> Migration<W> {
         match self.stage {
             Stage::Copying(_) => MigrationStage::Copying,
             Stage::Copied | Stage::Due => MigrationStage::Flipping,
-            Stage::Placed(_) => MigrationStage::Placed,
+            Stage::Placed(_) | Stage::Durable if self.is_arriving() => MigrationStage::Arriving,
+            Stage::Placed(_) | Stage::Durable => MigrationStage::Placed,
         }
     }
 
@@ -50,6 +59,7 @@ impl<W> Migration<W> {
     pub fn new(
         now: &Placement,
         next: Placement,
+        mode: MovingMode,
         waiter: Option<W>,
     ) -> (Self, BTreeMap<WorkerId, Vec<(PartitionId, WorkerId)>>) {
         let mut moves: BTreeMap<WorkerId, Vec<_>> = BTreeMap::new();
@@ -60,7 +70,11 @@ impl<W> Migration<W> {
         }
         let mut copying = WorkerSet::default();
         moves.keys().for_each(|from| copying.merge(&WorkerSet::only(*from)));
-        (Migration { next, waiter, stage: Stage::Copying(copying) }, moves)
+        let mut incomplete = WorkerSet::default();
+        if mode == MovingMode::Immediate {
+            moves.values().flatten().for_each(|(_, to)| incomplete.merge(&WorkerSet::only(*to)));
+        }
+        (Migration { next, waiter, mode, stage: Stage::Copying(copying), incomplete }, moves)
     }
 
     /// A worker has copied all that is to leave it; says whether it was the last one.
@@ -105,8 +119,37 @@ impl<W> Migration<W> {
         matches!(self.stage, Stage::Copying(_) | Stage::Copied)
     }
 
-    /// Whether it took effect with this epoch or one before.
-    pub fn is_placed_by(&self, epoch: Epoch) -> bool {
-        matches!(self.stage, Stage::Placed(placed) if placed <= epoch)
+    /// A new owner has all of its partitions.
+    ///
+    /// # Errors
+    /// It had, or gets none.
+    pub fn complete(&mut self, worker: WorkerId) -> Result<(), ()> {
+        if !self.has_placed() || !self.incomplete.contains(worker) {
+            return Err(());
+        }
+        self.incomplete.remove(worker);
+        Ok(())
+    }
+
+    /// Whether owners have changed.
+    fn has_placed(&self) -> bool {
+        matches!(self.stage, Stage::Placed(_) | Stage::Durable)
+    }
+
+    /// Whether owners have changed, and something is still with the former ones.
+    pub fn is_arriving(&self) -> bool {
+        self.has_placed() && !self.incomplete.is_empty()
+    }
+
+    /// All up to this epoch is durable.
+    pub fn durable(&mut self, epoch: Epoch) {
+        if matches!(self.stage, Stage::Placed(placed) if placed <= epoch) {
+            self.stage = Stage::Durable;
+        }
+    }
+
+    /// Whether it is durable, and all is where it is to be.
+    pub fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Durable) && self.incomplete.is_empty()
     }
 }

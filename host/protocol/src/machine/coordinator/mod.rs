@@ -35,7 +35,7 @@ use crate::sequence::record::{Chain, EpochRecord};
 use crate::sequence::route::{memory_of, sequencer_of};
 use crate::snapshot::SnapshotHeader;
 use crate::wire::fault::{PeerFault, why};
-use crate::wire::message::{Begin, Message, Node, Replay, Replayed};
+use crate::wire::message::{Begin, Message, MovingMode, Node, Replay, Replayed};
 
 /// Why a migration is refused while another one goes on.
 pub const MIGRATION_UNDER_WAY: &str = "another migration is under way: wait for its end, or cancel it";
@@ -158,7 +158,8 @@ impl<W> Coordinator<W> {
     }
     /// Whether a round would find anything to do.
     pub fn has_work(&self) -> bool {
-        self.woken || !self.controls.is_empty() || self.migration.as_ref().is_some_and(Migration::is_due)
+        let has_control = self.controls.front().is_some_and(|(control, _)| !self.is_to_wait(control));
+        self.woken || has_control || self.migration.as_ref().is_some_and(Migration::is_due)
     }
     /// Whether others have a copy of all that is to be theirs, which is to be so behind the next snapshot.
     pub fn is_copied(&self) -> bool {
@@ -206,7 +207,7 @@ impl<W> Coordinator<W> {
                 }
             }
             Input::Replay(record) => self.replay(record, actions),
-            Input::Migrate { owners, waiter } => self.migrate(owners, waiter, actions),
+            Input::Migrate { owners, mode, waiter } => self.migrate(owners, mode, waiter, actions),
             Input::Place => {
                 if let Some(migration) = self.migration.as_mut().filter(|_| self.current.is_none()) {
                     migration.fall_due();
@@ -214,7 +215,10 @@ impl<W> Coordinator<W> {
             }
             Input::CancelMigration => self.cancel_migration(actions),
             Input::Durable(epoch) => {
-                self.migration.take_if(|migration| migration.is_placed_by(epoch));
+                if let Some(migration) = &mut self.migration {
+                    migration.durable(epoch);
+                }
+                self.end_migration(actions);
                 self.outbox.release(epoch);
                 actions.extend(self.outbox.take());
                 self.tell_all(&Message::Durable(epoch), actions);
@@ -261,7 +265,7 @@ impl<W> Coordinator<W> {
     }
 
     /// Has partitions copied to other owners.
-    fn migrate(&mut self, owners: Vec<WorkerId>, waiter: Option<W>, actions: &mut Vec<Action<W>>) {
+    fn migrate(&mut self, owners: Vec<WorkerId>, mode: MovingMode, waiter: Option<W>, actions: &mut Vec<Action<W>>) {
         if let Some(why) = self.refuses_migration(&owners) {
             let refused = |waiter| Action::Controlled { waiter, result: Err(Abort::new(Code::BadArguments, why)) };
             return actions.extend(waiter.map(refused));
@@ -269,10 +273,29 @@ impl<W> Coordinator<W> {
         let next = self.placement.next_after(self.announced, owners);
         let version = next.version();
         self.announced = version;
-        let (migration, moves) = Migration::new(&self.placement, next, waiter);
+        let (migration, moves) = Migration::new(&self.placement, next, mode, waiter);
         self.migration = Some(migration);
-        let migrate = |(to, moves)| Action::Send { to, message: Message::Migrate { version, moves } };
+        let migrate = |(to, moves)| Action::Send { to, message: Message::Migrate { version, mode, moves } };
         actions.extend(moves.into_iter().map(migrate));
+    }
+
+    /// A new owner has all of its partitions.
+    fn complete(
+        &mut self,
+        from: WorkerId,
+        version: PlacementVersion,
+        actions: &mut Vec<Action<W>>,
+    ) -> Result<(), &'static str> {
+        let migration = self.migration.as_mut().filter(|migration| migration.next.version() == version);
+        migration.ok_or(why::NOT_ASKED)?.complete(from).map_err(|()| why::NOT_ASKED)?;
+        self.end_migration(actions);
+        Ok(())
+    }
+
+    /// The migration under way is over, if all is durable, and where it is to be.
+    fn end_migration(&mut self, actions: &mut Vec<Action<W>>) {
+        let Some(migration) = self.migration.take_if(|migration| migration.is_over()) else { return };
+        actions.extend(migration.waiter.map(|waiter| Action::Controlled { waiter, result: Ok(()) }));
     }
 
     fn cancel_migration(&mut self, actions: &mut Vec<Action<W>>) {
@@ -396,16 +419,14 @@ impl<W> Coordinator<W> {
             self.placement = Arc::new(migration.next.clone());
             actions.push(Action::Placed(self.placement.clone()));
             migration.place(epoch);
-            if let Some(waiter) = migration.waiter.take() {
+            if let Some(waiter) = migration.waiter.take_if(|_| migration.mode == MovingMode::Online) {
                 self.outbox.hold(epoch, Action::Controlled { waiter, result: Ok(()) });
             }
             room = room.saturating_sub(self.placing(&self.placement).map(|control| control.weight()).sum());
             controls.push(Control::Place((*self.placement).clone()));
         }
         let moves = !controls.is_empty();
-        while !moves
-            && let Some((control, waiter)) = self.controls.pop_front_if(|(control, _)| control.weight() <= room)
-        {
+        while !moves && let Some((control, waiter)) = self.next_control(room) {
             room -= control.weight();
             // Checked on arrival; an earlier change of the same epoch may have overtaken it.
             let result = self.check(&control);
@@ -424,6 +445,19 @@ impl<W> Coordinator<W> {
             Action::Send { to, message: Message::Begin(Begin { room, ..begin.clone() }) }
         }));
         self.current = Some(Box::new(CurrentRound::new(begin, workers)));
+    }
+
+    fn next_control(&mut self, room: usize) -> Option<(Control, Option<W>)> {
+        let (first, _) = self.controls.front()?;
+        if first.weight() > room || self.is_to_wait(first) {
+            return None;
+        }
+        self.controls.pop_front()
+    }
+
+    /// What an app leaves behind is removed where all of it is.
+    fn is_to_wait(&self, control: &Control) -> bool {
+        matches!(control, Control::Remove(_)) && self.migration.as_ref().is_some_and(Migration::is_arriving)
     }
 
     fn next(&mut self, epoch: Epoch, time: Timestamp, controls: Vec<Control>) -> Begin {
@@ -549,6 +583,7 @@ impl<W> Coordinator<W> {
                 return Ok(());
             }
             Message::Copied(version) => return self.copied(worker, *version),
+            Message::Complete(version) => return self.complete(worker, *version, actions),
             Message::Share { round, .. }
             | Message::Executed { round, .. }
             | Message::Bits { round, .. }

@@ -340,7 +340,7 @@ fn a_migration_that_cannot_be_is_refused_and_changes_nothing() {
     let owners = |all: [u16; 4]| all.map(WorkerId).to_vec();
     let migrate = |coordinator: &mut Coordinator<u64>, owners| {
         let mut actions = Vec::new();
-        coordinator.step(Input::Migrate { owners, waiter: Some(9) }, &mut actions);
+        coordinator.step(Input::Migrate { owners, mode: MovingMode::Online, waiter: Some(9) }, &mut actions);
         actions
     };
     let refused = |actions: &[Action<u64>]| match actions {
@@ -398,7 +398,7 @@ fn a_migration_that_is_cancelled_leaves_everything_where_it_was() {
     let _transcript = scenario!("coordinator");
     let mut coordinator = coordinator();
     let owners = vec![WorkerId(1); 4];
-    coordinator.step(Input::Migrate { owners, waiter: Some(9) }, &mut Vec::new());
+    coordinator.step(Input::Migrate { owners, mode: MovingMode::Online, waiter: Some(9) }, &mut Vec::new());
     let mut actions = Vec::new();
     coordinator.step(Input::CancelMigration, &mut actions);
     let cancelled =
@@ -417,7 +417,10 @@ fn a_migration_that_is_cancelled_leaves_everything_where_it_was() {
 fn what_waits_for_a_coordinator_that_is_over_is_given_up() {
     let _transcript = scenario!("coordinator");
     let mut coordinator = coordinator();
-    coordinator.step(Input::Migrate { owners: vec![WorkerId(1); 4], waiter: Some(9) }, &mut Vec::new());
+    coordinator.step(
+        Input::Migrate { owners: vec![WorkerId(1); 4], mode: MovingMode::Online, waiter: Some(9) },
+        &mut Vec::new(),
+    );
     coordinator.controls.push_back((Control::Remove("app".into()), Some(3)));
     assert_eq!(coordinator.abandon(), [3, 9]);
     assert!(coordinator.abandon().is_empty());

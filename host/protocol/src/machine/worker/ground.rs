@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::long::{Reads, Runner};
-use super::migration::Outgoing;
+use super::migration::{Fetching, Outgoing};
 use super::work::{PartitionWork, Work};
 use crate::cluster::worker_set::WorkerSet;
 use crate::execute::attempt::{Execution, Operation, RemoteResponse};
@@ -38,6 +38,8 @@ pub(crate) struct Ground {
     reads: Reads,
     /// Partitions that other workers follow.
     outgoing: Outgoing,
+    /// What is here of partitions that are this worker's, and not all here.
+    fetching: Fetching,
     /// What partitions have been asked to do.
     work: PartitionWork,
 }
@@ -56,6 +58,7 @@ impl Ground {
             left: step_max,
             reads: Reads::default(),
             outgoing: Outgoing::default(),
+            fetching: Fetching::default(),
             work: PartitionWork::new(layout.partitions),
         }
     }
@@ -71,6 +74,7 @@ impl Ground {
             written: PackedWrites::default(),
             reads: Reads::default(),
             outgoing: Outgoing::default(),
+            fetching: Fetching::default(),
             work: PartitionWork::default(),
             applied: 0,
             step_max: 0,
@@ -84,6 +88,37 @@ impl Ground {
 
     pub fn outgoing_mut(&mut self) -> &mut Outgoing {
         &mut self.outgoing
+    }
+
+    pub fn fetching(&self) -> &Fetching {
+        &self.fetching
+    }
+
+    pub fn fetching_mut(&mut self) -> &mut Fetching {
+        &mut self.fetching
+    }
+
+    /// Whether all is here that something touches of this worker's partitions; what is not is asked for.
+    pub fn has(&mut self, operation: &Operation) -> bool {
+        if self.fetching.is_empty() {
+            return true;
+        }
+        self.fetching.want(&self.state, operation);
+        match operation {
+            Operation::Get(entity) | Operation::Put(entity, _) => !self.state.lacks(entity),
+            Operation::Scan(scan) => self.state.lacking(scan.operator, scan.partition).next().is_none(),
+            Operation::Call(_) | Operation::Observe(_) => true,
+        }
+    }
+
+    /// Puts what has arrived into its place, while nobody reads the state.
+    pub fn settle(&mut self) -> (Vec<WorkerId>, Option<(WorkerId, &'static str)>) {
+        self.fetching.settle(alone(&mut self.state))
+    }
+
+    /// The state, while nobody reads it, and partitions of which another worker does not have all yet.
+    pub fn parts_mut(&mut self) -> (&mut State, impl Iterator<Item = &mut Partition>) {
+        (alone(&mut self.state), self.outgoing.shadows_mut().partitions_mut())
     }
 
     /// What a partition has been asked to do.

@@ -57,8 +57,13 @@ impl Handover {
         discarded
     }
 
-    /// Hands over what is taken.
-    pub fn go_on<W>(&mut self, state: &mut State, actions: &mut Vec<Action<W>>) {
+    /// Hands over what is taken: of the state, and of partitions of which another worker does not have all yet.
+    pub fn go_on<'a, W>(
+        &mut self,
+        state: &mut State,
+        mut shadows: impl Iterator<Item = &'a mut Partition>,
+        actions: &mut Vec<Action<W>>,
+    ) {
         let mut changes = Vec::new();
         let mut discarded = Discarded::default();
         while let Some(departed) = self.departed.last_mut()
@@ -66,7 +71,10 @@ impl Handover {
         {
             discarded.partitions.extend(self.departed.pop());
         }
-        let last = self.departed.is_empty() && state.hand_over(self.most - changes.len(), &mut changes);
+        let most = self.most;
+        let last = self.departed.is_empty()
+            && shadows.all(|shadow| shadow.hand_over(most - changes.len(), &mut changes))
+            && state.hand_over(self.most - changes.len(), &mut changes);
         self.stage = if last { Stage::Done } else { Stage::Offered };
         actions.push(Action::Changes { changes, last });
         if !discarded.is_empty() {

@@ -13,7 +13,7 @@ use crate::modes::Modes;
 use crate::sequence::catalog::Catalog;
 use crate::sequence::transaction::{Request, Transaction};
 use crate::snapshot::WorkerSnapshot;
-use crate::state::entity::Layout;
+use crate::state::entity::{Entity, Layout};
 use crate::state::{Partition, State, Write};
 use crate::wire::fault::PeerFault;
 use crate::wire::message::{Message, Node};
@@ -84,6 +84,8 @@ pub enum Input<W> {
     Withdraw,
     /// More of what has changed can be taken, after [`Action::WorkerSnapshot`] or [`Action::Changes`].
     HandOver,
+    /// Somebody waits to see an entity: if a former owner of its partition still has it, it is asked for.
+    Want(Entity),
     /// How much of what leaves may be copied from now on.
     AllowCopy(CopyAllowance),
     /// A step is not at its end, see [`super::Worker::is_unfinished`].

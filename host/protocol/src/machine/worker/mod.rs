@@ -50,7 +50,7 @@ use self::long::{EndedQuery, ExecutedLong, Longs};
 use self::migration::{Arrived, Followed, Incoming};
 use self::round::{Cut, Ended, Rounds, Scope};
 use crate::commit::replies::Reply;
-use crate::execute::attempt::Execution;
+use crate::execute::attempt::{Execution, Operation};
 use crate::execute::task::{LocalView, RunId};
 use crate::ids::{Epoch, PartitionId, PlacementVersion, RequestId, Round, SequencerCounter, Tid, Timestamp, WorkerId};
 use crate::machine::EpochSummary;
@@ -63,7 +63,9 @@ use crate::sequence::transaction::{CarriedTransaction, Request};
 use crate::snapshot::{RestoredState, RetainedState, WorkerSnapshot};
 use crate::state::State;
 use crate::wire::fault::why;
-use crate::wire::message::{Begin, Finished, Message, Moving, MovingMail, Node, Replay, Replayed};
+use crate::wire::message::{
+    Begin, Finished, HandedOver, Message, Moving, MovingMail, MovingMode, Node, Replay, Replayed,
+};
 
 /// The machine of a worker. `W` names a waiting client; it is handed back with the reply, never looked at.
 #[derive(Debug)]
@@ -266,6 +268,9 @@ impl<W> Worker<W> {
             }
             Input::LongEnded { run, execution } => self.long_ended(run, *execution, actions),
             Input::Withdraw => self.withdraw(actions),
+            Input::Want(entity) => {
+                self.ground.has(&Operation::Get(entity));
+            }
             Input::AllowCopy(allowance) => self.ground.outgoing_mut().allow(allowance),
             Input::Message { from, message } => {
                 let name = message.name();
@@ -279,6 +284,9 @@ impl<W> Worker<W> {
             self.end(ended, true);
         }
         self.go_on(actions);
+        if self.is_idle() && self.ground.fetching().has_arrived() {
+            self.settle(actions);
+        }
         // Not while an epoch is decided: what is read then would be written by whoever is not held back any more.
         if self.is_idle() || self.rounds.is_undecided() {
             self.longs.answer(&mut self.ground, actions);
@@ -288,9 +296,25 @@ impl<W> Worker<W> {
         }
         self.longs.tell(&mut self.ground, actions);
         if self.handover.is_asked() && self.is_idle() {
-            self.handover.go_on(self.ground.state_mut(), actions);
+            let (state, shadows) = self.ground.parts_mut();
+            self.handover.go_on(state, shadows, actions);
         }
         self.tell_followers(actions);
+        if let Some(version) = self.ground.fetching_mut().take_complete() {
+            actions.push(Action::Send { to: Node::Coordinator, message: Message::Complete(version) });
+        }
+        let wanted = self.ground.fetching_mut().take_mails();
+        actions.extend(wanted.into_iter().map(|(from, mail)| moving(from, mail.version, mail.moving)));
+    }
+
+    /// Puts what has arrived of partitions into its place.
+    fn settle(&mut self, actions: &mut Vec<Action<W>>) {
+        let version = self.ground.view().placement.version();
+        let (pieces, fault) = self.ground.settle();
+        actions.extend(pieces.into_iter().map(|from| moving(from, version, Moving::Taken)));
+        if let Some((from, why)) = fault {
+            actions.push(Action::fault(Node::Worker(from), "Moving", why));
+        }
     }
 
     fn on_message(&mut self, from: Node, message: Message, actions: &mut Vec<Action<W>>) -> Result<(), &'static str> {
@@ -319,7 +343,7 @@ impl<W> Worker<W> {
                 self.egress.respond(actions);
                 Ok(())
             }
-            (Node::Coordinator, Message::Migrate { version, moves }) => self.migrate(version, &moves),
+            (Node::Coordinator, Message::Migrate { version, mode, moves }) => self.migrate(version, mode, &moves),
             (Node::Coordinator, Message::CancelMigration(version)) => {
                 self.cancel_migration(version, actions);
                 Ok(())
@@ -555,7 +579,12 @@ impl<W> Worker<W> {
     }
 
     /// Has other workers follow partitions.
-    fn migrate(&mut self, version: PlacementVersion, moves: &[(PartitionId, WorkerId)]) -> Result<(), &'static str> {
+    fn migrate(
+        &mut self,
+        version: PlacementVersion,
+        mode: MovingMode,
+        moves: &[(PartitionId, WorkerId)],
+    ) -> Result<(), &'static str> {
         let placement = &self.ground.view().placement;
         let goes = |(partition, to): &(PartitionId, WorkerId)| {
             placement.owner_of(*partition) == Some(self.ground.me())
@@ -565,11 +594,11 @@ impl<W> Worker<W> {
         if version <= placement.version() || !moves.iter().all(goes) {
             return Err(why::PLACEMENT);
         }
-        if !self.ground.outgoing().is_empty() {
+        if !self.ground.outgoing().is_empty() || !self.ground.fetching().is_empty() {
             return Err(why::TWICE);
         }
         let state = self.ground.state().clone();
-        self.ground.outgoing_mut().begin(version, moves, &state, self.egress.replies_mut());
+        self.ground.outgoing_mut().begin(version, mode, moves, &state, self.egress.replies_mut());
         Ok(())
     }
 
@@ -582,6 +611,12 @@ impl<W> Worker<W> {
     fn tell_followers(&mut self, actions: &mut Vec<Action<W>>) {
         if self.ground.outgoing().is_empty() {
             return;
+        }
+        let (mails, sent) = self.ground.outgoing_mut().take_pieces(self.config.piece_bytes);
+        actions.extend(mails.into_iter().map(|(to, mail)| moving(to, mail.version, mail.moving)));
+        if !sent.is_empty() {
+            let partitions = self.handover.depart(sent);
+            discard(Discarded { partitions, ..Discarded::default() }, actions);
         }
         let state = self.ground.state().clone();
         let mails = self.ground.outgoing_mut().take_mails(&state, self.egress.replies_mut(), self.config.piece_bytes);
@@ -598,14 +633,26 @@ impl<W> Worker<W> {
         actions: &mut Vec<Action<W>>,
     ) -> Result<(), &'static str> {
         let placement = self.ground.view().placement.clone();
-        match told {
+        let told = match told {
             Moving::Taken => return self.ground.outgoing_mut().taken(from),
             Moving::Cancelled => {
                 discard(self.incoming.cancel(from, version), actions);
                 return Ok(());
             }
-            Moving::Copied(_) | Moving::Followed(_) | Moving::Handed(_) => {}
-        }
+            Moving::Wanted(wanted) => {
+                let shadows = self.ground.outgoing_mut().shadows_mut();
+                return if version == shadows.version() { shadows.want(from, wanted) } else { Err(why::PLACEMENT) };
+            }
+            Moving::Fetched(writes) => {
+                self.ground.fetching_mut().fetched(from, version, writes);
+                return Ok(());
+            }
+            Moving::Pieces(pieces) => {
+                self.ground.fetching_mut().pieces(from, version, pieces);
+                return Ok(());
+            }
+            told @ (Moving::Copied(_) | Moving::Followed(_) | Moving::Handed(_)) => told,
+        };
         let is_awaited = self.incoming.is_awaited() && version == placement.version();
         if version <= placement.version() && !is_awaited {
             // Of a migration that was given up, another one having come to be since.
@@ -628,8 +675,8 @@ impl<W> Worker<W> {
             Moving::Followed(changes) => {
                 self.incoming.follow(from, version, changes, &self.config.layout, owns)?;
             }
-            Moving::Handed(carried) => self.incoming.hand(from, version, carried)?,
-            Moving::Taken | Moving::Cancelled => {}
+            Moving::Handed(handed) => self.incoming.hand(from, version, handed)?,
+            _ => {}
         }
         Ok(())
     }
@@ -641,14 +688,26 @@ impl<W> Worker<W> {
         let Some(version) = self.ground.outgoing().version() else { return };
         let moves = self.ground.outgoing_mut().end();
         let mut discarded = Discarded::default();
-        let mut handed: BTreeMap<WorkerId, Vec<CarriedTransaction>> = BTreeMap::new();
-        let (mut partitions, mut to) = (Vec::new(), BTreeMap::new());
-        for (partition, worker) in moves {
-            partitions.push(self.ground.state_mut().take(partition));
-            self.ground.forget_work(partition);
-            discarded.replies.push(self.egress.replies_mut().take(partition));
-            handed.entry(worker).or_default();
-            to.insert(partition, worker);
+        let mut handed: BTreeMap<WorkerId, HandedOver> = BTreeMap::new();
+        let (mut partitions, mut shadows, mut to) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let follows = self.ground.outgoing().mode() == MovingMode::Immediate;
+        for (id, worker) in moves {
+            let partition = self.ground.state_mut().take(id);
+            let handed = handed.entry(worker).or_default();
+            let follow = follows.then(|| handed.shadows.get_or_insert_default());
+            match follow.filter(|_| !partition.is_empty()) {
+                Some(announced) => {
+                    announced.push((id, partition.inventory()));
+                    shadows.push((id, worker, partition));
+                }
+                None => partitions.push(partition),
+            }
+            self.ground.forget_work(id);
+            discarded.replies.push(self.egress.replies_mut().take(id));
+            to.insert(id, worker);
+        }
+        if !shadows.is_empty() {
+            self.ground.outgoing_mut().shadows_mut().begin(version, shadows);
         }
         let count = self.config.layout.partitions;
         let goes_to = |request: &Request| {
@@ -663,15 +722,15 @@ impl<W> Worker<W> {
             let request = &slot.transaction.request;
             waiters.extend(self.egress.take_waiting(request.id));
             if let Some(to) = goes_to(request) {
-                handed.entry(to).or_default().push(slot.carried());
+                handed.entry(to).or_default().carried.push(slot.carried());
             }
             waiters.extend(slot.waiter.take());
         }
         let departs = |id| to.contains_key(&partition_of(id, count));
         waiters.extend(self.ingress.depart(departs, &mut self.egress));
-        for (to, mut carried) in handed {
-            carried.sort_unstable_by_key(|carried| carried.tid);
-            actions.push(moving(to, version, Moving::Handed(carried)));
+        for (to, mut handed) in handed {
+            handed.carried.sort_unstable_by_key(|carried| carried.tid);
+            actions.push(moving(to, version, Moving::Handed(handed)));
         }
         discarded.partitions = self.handover.depart(partitions);
         discard(discarded, actions);
@@ -680,15 +739,26 @@ impl<W> Worker<W> {
 
     /// Whatever was awaited of partitions is here: they are this worker's.
     fn arrive(&mut self, actions: &mut Vec<Action<W>>) {
-        let Arrived { partitions, carried, discarded } = self.incoming.take();
+        let Arrived { partitions, carried, mut shadows, discarded } = self.incoming.take();
+        let mut sources = BTreeMap::new();
         for (id, Followed { mut partition, replies }) in partitions {
             if self.config.snapshots {
                 partition.track();
+            }
+            if let Some((from, inventory)) = shadows.as_mut().and_then(|shadows| shadows.remove(&id)) {
+                sources.insert(id, from);
+                if partition.announce(inventory).is_err() {
+                    actions.push(Action::fault(Node::Worker(from), "Moving", why::NOT_ANNOUNCED));
+                }
             }
             self.ground.state_mut().restore(id, partition);
             if !planted(Bug::MigrationForgetsReplies) {
                 self.egress.replies_mut().adopt(id, replies);
             }
+        }
+        if shadows.is_some() {
+            let version = self.ground.view().placement.version();
+            self.ground.fetching_mut().begin(version, sources);
         }
         if !carried.is_empty() {
             for CarriedTransaction { tid, time, request } in carried {

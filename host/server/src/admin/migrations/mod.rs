@@ -84,13 +84,15 @@ pub enum By {
     Partitions,
 }
 
-/// How partitions get to their new owners: `online`, while everything goes on; or `stop-and-restart`, with everything at
-/// rest, from a snapshot, to compare the other with.
+/// How partitions get to their new owners: `online`, when these have followed them, while everything goes on;
+/// `immediate`, at once, and what is in them afterwards, first what is called; or `stop-and-restart`, with everything at
+/// rest, from a snapshot, to compare the others with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     #[default]
     Online,
+    Immediate,
     StopAndRestart,
 }
 
@@ -98,6 +100,7 @@ impl From<Mode> for MigrationMode {
     fn from(mode: Mode) -> Self {
         match mode {
             Mode::Online => MigrationMode::Online,
+            Mode::Immediate => MigrationMode::Immediate,
             Mode::StopAndRestart => MigrationMode::StopAndRestart,
         }
     }

@@ -67,6 +67,7 @@ impl From<&MigrationReport> for MigrationView {
             MigrationState::Copying => ("copying", None),
             MigrationState::Paused => ("paused", None),
             MigrationState::Flipping => ("flipping", None),
+            MigrationState::Arriving => ("arriving", None),
             MigrationState::Done => ("done", None),
             MigrationState::Cancelled => ("cancelled", None),
             MigrationState::Failed(why) => ("failed", Some(why.clone())),

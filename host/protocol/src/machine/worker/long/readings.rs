@@ -77,6 +77,12 @@ impl Readings {
     pub fn answer<W>(&mut self, ground: &mut Ground, actions: &mut Vec<Action<W>>) {
         for (root, ask) in std::mem::take(&mut self.asked) {
             let id = Runner { root, run: ask.run };
+            // What is not here yet is waited for, unless nobody does.
+            let counts = ground.reads().is_current(id) || (root != ground.me() && !ground.reads_mut().known(id));
+            if counts && exists(&ask.operation, ground) && !ground.has(&ask.operation) {
+                self.asked.push((root, ask));
+                continue;
+            }
             if root == ground.me() {
                 self.read(id, ask, ground, actions);
                 continue;

@@ -10,10 +10,10 @@ use crate::commit::replies::FollowedReplies;
 use crate::ids::{PartitionId, PlacementVersion, WorkerId};
 use crate::sequence::route::partition_of;
 use crate::sequence::transaction::CarriedTransaction;
-use crate::state::Partition;
 use crate::state::entity::Layout;
+use crate::state::{Inventory, Partition};
 use crate::wire::fault::why;
-use crate::wire::message::PartitionChanges;
+use crate::wire::message::{HandedOver, PartitionChanges};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ struct Source {
     version: PlacementVersion,
     partitions: BTreeMap<PartitionId, Followed>,
     /// The last that it has said.
-    handed: Option<Vec<CarriedTransaction>>,
+    handed: Option<HandedOver>,
 }
 
 /// What is here of a partition.
@@ -44,6 +44,8 @@ pub(crate) struct Followed {
 pub(crate) struct Arrived {
     pub partitions: Vec<(PartitionId, Followed)>,
     pub carried: Vec<CarriedTransaction>,
+    /// In mode immediate: of which partitions not all is here, who has the rest, and what they add up to.
+    pub shadows: Option<BTreeMap<PartitionId, (WorkerId, Inventory)>>,
     pub discarded: Discarded,
 }
 
@@ -84,13 +86,8 @@ impl Incoming {
     ///
     /// # Errors
     /// It had before.
-    pub fn hand(
-        &mut self,
-        from: WorkerId,
-        version: PlacementVersion,
-        carried: Vec<CarriedTransaction>,
-    ) -> Result<(), &'static str> {
-        self.source(from, version)?.handed = Some(carried);
+    pub fn hand(&mut self, from: WorkerId, version: PlacementVersion, handed: HandedOver) -> Result<(), &'static str> {
+        self.source(from, version)?.handed = Some(handed);
         Ok(())
     }
 
@@ -133,7 +130,12 @@ impl Incoming {
             for id in partitions {
                 arrived.partitions.push((id, source.partitions.remove(&id).unwrap_or_default()));
             }
-            arrived.carried.extend(source.handed.take().unwrap_or_default());
+            let HandedOver { carried, shadows } = source.handed.take().unwrap_or_default();
+            arrived.carried.extend(carried);
+            if let Some(shadows) = shadows {
+                let shadows = shadows.into_iter().map(|(id, inventory)| (id, (from, inventory)));
+                arrived.shadows.get_or_insert_default().extend(shadows);
+            }
             arrived.discarded.append(source.discard());
         }
         arrived

@@ -10,12 +10,19 @@
 //! With snapshots, the placement changes right behind the cut of one: what was written before is part of the old
 //! owner's delta, what is written later of the new one's.
 //!
+//! Where a partition is to change its owner at once, only what the system itself keeps of it is followed: entities of
+//! system operators, and replies. The entities of apps stay with the old owner as a shadow, and are handed over
+//! afterwards. Who needs one that has not arrived is postponed, and runs beside the epochs when it has.
+//!
 //! Entities, the replies that are remembered, and transactions whose end is to be remembered go. Others stay, and run
 //! where they are.
 
+mod fetching;
 mod incoming;
 mod outgoing;
+mod shadow;
 
+pub(super) use self::fetching::Fetching;
 pub(super) use self::incoming::{Arrived, Followed, Incoming};
 pub(super) use self::outgoing::Outgoing;
 pub use self::outgoing::{CopiedOf, CopyAllowance, CopyProgress};

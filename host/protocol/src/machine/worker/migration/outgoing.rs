@@ -4,25 +4,28 @@ use std::collections::{BTreeMap, VecDeque};
 
 use styx_planted::{Bug, planted};
 
+use super::shadow::Shadows;
 use crate::cluster::placement::Placement;
 use crate::commit::replies::{ReplyChange, ReplyTable};
 use crate::ids::{OperatorId, PartitionId, PlacementVersion, RequestId, WorkerId};
 use crate::pieces::in_pieces;
 use crate::sequence::route::partition_of;
+use crate::sequence::system::{self, is_system};
 use crate::sequence::writes::PackedWrites;
-use crate::state::State;
 use crate::state::entity::{Entity, Key};
+use crate::state::{Partition, State};
 use crate::wire::fault::why;
-use crate::wire::message::{Moving, MovingMail, PartitionChanges};
+use crate::wire::message::{Moving, MovingMail, MovingMode, PartitionChanges};
 
 /// Pieces of a copy that are on their way to one worker at a time.
-const PIECES_MAX: usize = 2;
+pub(super) const PIECES_MAX: usize = 2;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
     /// The placement with which they go; none if nothing goes.
     version: Option<PlacementVersion>,
+    mode: MovingMode,
     partitions: BTreeMap<PartitionId, Leaving>,
     followers: BTreeMap<WorkerId, Follower>,
     /// The coordinator knows that all is copied.
@@ -33,6 +36,8 @@ pub(crate) struct Outgoing {
     /// Nothing is copied of what begins to leave before it is allowed.
     asks: bool,
     progress: Option<CopyProgress>,
+    /// What is another worker's already, and not all there.
+    shadows: Shadows,
 }
 
 /// How much of what leaves a worker is copied. What there is of it was counted when it began; what is written meanwhile
@@ -65,7 +70,7 @@ pub enum CopyAllowance {
 
 /// Bytes that may still be copied; below 0, if the last piece took more.
 #[derive(Debug, Default)]
-struct Allowance(Option<i64>);
+pub(super) struct Allowance(Option<i64>);
 
 impl Allowance {
     fn set(&mut self, allowance: CopyAllowance) {
@@ -78,11 +83,11 @@ impl Allowance {
         };
     }
 
-    fn is_used_up(&self) -> bool {
+    pub fn is_used_up(&self) -> bool {
         self.0.is_some_and(|left| left <= 0)
     }
 
-    fn take(&mut self, bytes: usize) {
+    pub fn take(&mut self, bytes: usize) {
         self.0 = self.0.map(|left| left.saturating_sub(bytes as i64));
     }
 }
@@ -124,7 +129,15 @@ impl Copied {
 
 impl Outgoing {
     pub fn is_empty(&self) -> bool {
-        self.version.is_none()
+        self.version.is_none() && self.shadows.is_empty()
+    }
+
+    pub fn mode(&self) -> MovingMode {
+        self.mode
+    }
+
+    pub fn shadows_mut(&mut self) -> &mut Shadows {
+        &mut self.shadows
     }
 
     /// The placement with which partitions go, if any do.
@@ -161,11 +174,12 @@ impl Outgoing {
     pub fn begin(
         &mut self,
         version: PlacementVersion,
+        mode: MovingMode,
         moves: &[(PartitionId, WorkerId)],
         state: &State,
         replies: &mut ReplyTable,
     ) {
-        self.version = Some(version);
+        (self.version, self.mode) = (Some(version), mode);
         self.allowance = Allowance(self.asks.then_some(0));
         let all = |of: u64| CopiedOf { done: 0, of };
         let going = moves.iter().map(|(id, _)| &state.partitions()[usize::from(id.0)]);
@@ -177,7 +191,11 @@ impl Outgoing {
         let partitions = all(moves.len() as u64);
         self.progress = Some(CopyProgress { version, partitions, entities: all(entities), bytes: all(bytes) });
         for (partition, to) in moves.iter().copied() {
-            self.partitions.insert(partition, Leaving { to, copied: Copied::Nothing });
+            let copied = match mode {
+                MovingMode::Online => Copied::Nothing,
+                MovingMode::Immediate => Copied::Entities((system::FIRST, "".into())),
+            };
+            self.partitions.insert(partition, Leaving { to, copied });
             self.followers.entry(to).or_default().left.push_back(partition);
             replies.follow(partition);
         }
@@ -189,6 +207,7 @@ impl Outgoing {
             return;
         }
         if let Some(Leaving { to, copied }) = self.partitions.get(&entity.partition())
+            && (self.mode == MovingMode::Online || is_system(entity.operator()))
             && copied.covers(entity)
             && let Some(follower) = self.followers.get_mut(to)
         {
@@ -201,6 +220,9 @@ impl Outgoing {
     /// # Errors
     /// None is on its way.
     pub fn taken(&mut self, by: WorkerId) -> Result<(), &'static str> {
+        if self.shadows.taken(by) {
+            return Ok(());
+        }
         let stale = self.stale.get_mut(&by).filter(|pieces| **pieces > 0);
         let pieces = stale.or(self.followers.get_mut(&by).map(|follower| &mut follower.pieces));
         let pieces = pieces.filter(|pieces| **pieces > 0).ok_or(why::NOT_ASKED)?;
@@ -232,6 +254,8 @@ impl Outgoing {
     pub fn take_mails(&mut self, state: &State, replies: &mut ReplyTable, bytes: usize) -> Vec<(WorkerId, MovingMail)> {
         let Some(version) = self.version else { return Vec::new() };
         let mut mails = Vec::new();
+        // Nobody is kept waiting for the little that is to be there before.
+        let paced = self.mode == MovingMode::Online;
         let partitions = state.layout().partitions;
         let mut told: BTreeMap<WorkerId, Vec<ReplyChange>> = BTreeMap::new();
         for change in replies.take_told() {
@@ -246,10 +270,12 @@ impl Outgoing {
             }
         }
         for (to, follower) in &mut self.followers {
-            while follower.pieces < PIECES_MAX && !follower.left.is_empty() && !self.allowance.is_used_up() {
+            while follower.pieces < PIECES_MAX && !follower.left.is_empty() && !(paced && self.allowance.is_used_up()) {
                 let Outgoing { partitions, progress, .. } = self;
-                let (changes, weight) = copy(follower, partitions, progress, state, replies, bytes);
-                self.allowance.take(weight);
+                let (changes, weight) = copy(follower, partitions, progress, state, replies, (bytes, paced));
+                if paced {
+                    self.allowance.take(weight);
+                }
                 follower.pieces += 1;
                 mails.push((*to, MovingMail { version, moving: Moving::Copied(changes) }));
             }
@@ -257,10 +283,17 @@ impl Outgoing {
         mails
     }
 
+    /// What there is to hand over of partitions that are another worker's; and those of which that was all.
+    pub fn take_pieces(&mut self, bytes: usize) -> (Vec<(WorkerId, MovingMail)>, Vec<Partition>) {
+        let Outgoing { shadows, allowance, progress, .. } = self;
+        shadows.take_mails(allowance, progress, bytes)
+    }
+
     /// The partitions go, each to a worker.
     pub fn end(&mut self) -> Vec<(PartitionId, WorkerId)> {
-        let Outgoing { partitions, stale, asks, progress, .. } = std::mem::take(self);
-        (self.stale, self.asks, self.progress) = (stale, asks, progress);
+        let Outgoing { partitions, stale, asks, allowance, progress, mode, shadows, .. } = std::mem::take(self);
+        (self.stale, self.asks, self.allowance, self.progress) = (stale, asks, allowance, progress);
+        (self.mode, self.shadows) = (mode, shadows);
         partitions.into_iter().map(|(id, leaving)| (id, leaving.to)).collect()
     }
 
@@ -270,8 +303,8 @@ impl Outgoing {
             return Vec::new();
         }
         replies.unfollow();
-        let Outgoing { followers, mut stale, asks, .. } = std::mem::take(self);
-        self.asks = asks;
+        let Outgoing { followers, mut stale, asks, shadows, .. } = std::mem::take(self);
+        (self.asks, self.shadows) = (asks, shadows);
         followers.iter().for_each(|(to, follower)| *stale.entry(*to).or_default() += follower.pieces);
         self.stale = stale;
         followers.into_keys().collect()
@@ -285,7 +318,7 @@ fn copy(
     progress: &mut Option<CopyProgress>,
     state: &State,
     replies: &ReplyTable,
-    bytes: usize,
+    (bytes, counts): (usize, bool),
 ) -> (PartitionChanges, usize) {
     let mut changes = PartitionChanges::default();
     let mut weight = 0;
@@ -307,7 +340,7 @@ fn copy(
                 let taken = changes.writes.bytes().len();
                 let copied = partition.copy(after, taken + bytes - weight, &mut changes.writes);
                 weight += changes.writes.bytes().len() - taken;
-                if let Some(progress) = progress {
+                if let Some(progress) = progress.as_mut().filter(|_| counts) {
                     progress.entities.done += copied.entities;
                     progress.bytes.done += copied.bytes;
                 }
@@ -316,7 +349,7 @@ fn copy(
         };
         if matches!(leaving.copied, Copied::All) {
             follower.left.pop_front();
-            if let Some(progress) = progress {
+            if let Some(progress) = progress.as_mut().filter(|_| counts) {
                 progress.partitions.done += 1;
             }
         }

@@ -395,6 +395,7 @@ fn a_migration_that_cannot_be_is_refused() {
     let (mine, theirs) = (owned(WorkerId(0)), owned(PEER));
     let migrate = |version: u64, moves: &[(PartitionId, WorkerId)]| Message::Migrate {
         version: PlacementVersion(version),
+        mode: MovingMode::Online,
         moves: moves.to_vec(),
     };
     let next = placement.version().0 + 1;

@@ -1,0 +1,176 @@
+//! What this worker owns and does not have yet: it arrives piece by piece, and what is needed at once is asked for
+//! (*State Migration in Styx*, Algorithm 4).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::execute::attempt::Operation;
+use crate::ids::{OperatorId, PartitionId, PlacementVersion, WorkerId};
+use crate::sequence::writes::PackedWrites;
+use crate::state::entity::{Entity, Key, Layout};
+use crate::state::{State, Write};
+use crate::wire::fault::why;
+use crate::wire::message::{Moving, MovingMail, ShadowPiece, Wanted};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Fetching {
+    version: PlacementVersion,
+    /// Partitions of which not all is here, and who has the rest.
+    sources: BTreeMap<PartitionId, WorkerId>,
+    /// What was asked for and has not arrived: nothing is asked for twice.
+    asked: BTreeSet<(PartitionId, Option<(OperatorId, Key)>)>,
+    wanted: BTreeMap<WorkerId, Vec<Wanted>>,
+    /// What arrived while the state was read, or before the placement.
+    arrived: Vec<(PlacementVersion, WorkerId, Arrival)>,
+    /// The coordinator does not know yet that all is here.
+    told: bool,
+}
+
+#[derive(Debug)]
+enum Arrival {
+    Fetched(PackedWrites),
+    Pieces(Vec<ShadowPiece>),
+}
+
+impl Fetching {
+    /// Whether nothing is missing.
+    pub fn is_empty(&self) -> bool {
+        self.sources.is_empty()
+    }
+
+    /// Partitions are this worker's with a placement, and the rest of each is with another one.
+    pub fn begin(&mut self, version: PlacementVersion, sources: BTreeMap<PartitionId, WorkerId>) {
+        debug_assert!(self.is_empty(), "one migration after the other");
+        let arrived = std::mem::take(&mut self.arrived);
+        *self = Fetching { version, sources, arrived, ..Fetching::default() };
+    }
+
+    /// Something is needed at once: what of it is not here is asked for.
+    pub fn want(&mut self, state: &State, operation: &Operation) {
+        match operation {
+            Operation::Get(entity) | Operation::Put(entity, _) => self.want_entity(state, entity),
+            Operation::Scan(scan) => {
+                state.lacking(scan.operator, scan.partition).for_each(|id| self.ask(id, Wanted::Partition(id)));
+            }
+            Operation::Call(_) | Operation::Observe(_) => {}
+        }
+    }
+
+    /// An entity is needed at once.
+    pub fn want_entity(&mut self, state: &State, entity: &Entity) {
+        if state.lacks(entity) {
+            self.ask(entity.partition(), Wanted::Entity(entity.clone()));
+        }
+    }
+
+    fn ask(&mut self, id: PartitionId, wanted: Wanted) {
+        let key = match &wanted {
+            Wanted::Entity(entity) => Some((entity.operator(), entity.key().clone())),
+            Wanted::Partition(_) => None,
+        };
+        if let Some(source) = self.sources.get(&id)
+            && self.asked.insert((id, key))
+        {
+            self.wanted.entry(*source).or_default().push(wanted);
+        }
+    }
+
+    /// What is to be asked of others.
+    pub fn take_mails(&mut self) -> Vec<(WorkerId, MovingMail)> {
+        let version = self.version;
+        let mail = |(from, wanted)| (from, MovingMail { version, moving: Moving::Wanted(wanted) });
+        std::mem::take(&mut self.wanted).into_iter().map(mail).collect()
+    }
+
+    /// Something that was asked for arrives.
+    pub fn fetched(&mut self, from: WorkerId, version: PlacementVersion, writes: PackedWrites) {
+        self.arrived.push((version, from, Arrival::Fetched(writes)));
+    }
+
+    /// Pieces of what is missing arrive.
+    pub fn pieces(&mut self, from: WorkerId, version: PlacementVersion, pieces: Vec<ShadowPiece>) {
+        self.arrived.push((version, from, Arrival::Pieces(pieces)));
+    }
+
+    /// Whether something waits for the state not to be read.
+    pub fn has_arrived(&self) -> bool {
+        self.arrived.iter().any(|(version, ..)| *version == self.version)
+    }
+
+    /// Puts what has arrived into its place, while nobody reads the state; gives from whom pieces were, and who sent what
+    /// cannot be, and why.
+    pub fn settle(&mut self, state: &mut State) -> (Vec<WorkerId>, Option<(WorkerId, &'static str)>) {
+        let (mut taken, mut fault) = (Vec::new(), None);
+        let version = self.version;
+        let arrived: Vec<_> = self.arrived.extract_if(.., |(of, ..)| *of <= version).collect();
+        for (of, from, arrival) in arrived {
+            let settled = match arrival {
+                _ if of < version => Err(why::PLACEMENT),
+                Arrival::Fetched(writes) => self.settle_fetched(from, &writes, state),
+                Arrival::Pieces(pieces) => {
+                    taken.push(from);
+                    pieces.into_iter().try_for_each(|piece| self.settle_piece(from, piece, state))
+                }
+            };
+            if let Err(why) = settled {
+                fault.get_or_insert((from, why));
+            }
+        }
+        (taken, fault)
+    }
+
+    fn settle_fetched(&mut self, from: WorkerId, writes: &PackedWrites, state: &mut State) -> Result<(), &'static str> {
+        for (entity, value) in unpacked(writes, state.layout())? {
+            let id = entity.partition();
+            // All of the partition may have come before.
+            if self.sources.get(&id).is_some_and(|source| *source != from) {
+                return Err(why::PLACEMENT);
+            }
+            self.asked.remove(&(id, Some((entity.operator(), entity.key().clone()))));
+            state.incomplete(id).arrive(entity, value, true).map_err(|_| why::NOT_ANNOUNCED)?;
+        }
+        Ok(())
+    }
+
+    fn settle_piece(
+        &mut self,
+        from: WorkerId,
+        ShadowPiece { partition: id, writes, last }: ShadowPiece,
+        state: &mut State,
+    ) -> Result<(), &'static str> {
+        if self.sources.get(&id) != Some(&from) {
+            return Err(why::PLACEMENT);
+        }
+        let mut upto = None;
+        for (entity, value) in unpacked(&writes, state.layout())? {
+            if entity.partition() != id {
+                return Err(why::PLACEMENT);
+            }
+            upto = Some((entity.operator(), entity.key().clone()));
+            state.incomplete(id).arrive(entity, value, false).map_err(|_| why::NOT_ANNOUNCED)?;
+        }
+        if last {
+            state.incomplete(id).complete().map_err(|_| why::NOT_ANNOUNCED)?;
+            self.sources.remove(&id);
+            self.asked.retain(|(of, _)| *of != id);
+        } else {
+            state.incomplete(id).arrived_upto(upto.ok_or(why::NOT_ANNOUNCED)?);
+        }
+        Ok(())
+    }
+
+    /// Whether all is here, once.
+    pub fn take_complete(&mut self) -> Option<PlacementVersion> {
+        if self.version == PlacementVersion::default() || self.told || !self.is_empty() {
+            return None;
+        }
+        self.told = true;
+        Some(self.version)
+    }
+}
+
+fn unpacked(writes: &PackedWrites, layout: Layout) -> Result<Vec<Write>, &'static str> {
+    writes.check(&layout).map_err(|_| why::NO_WRITES)?;
+    let unpacked = writes.iter().map(|write| write.and_then(|write| write.unpack(&layout)));
+    unpacked.collect::<Result<_, _>>().map_err(|_| why::NO_WRITES)
+}
