@@ -418,7 +418,7 @@ mod tests {
             r#"{"only":[1,3]}"#,
             r#"{"moves":[]}"#,
             r#"{"moves":[{"partition":70000,"worker":1}]}"#,
-            r#"{"mode":"immediate","balance":true}"#,
+            r#"{"mode":"at-once","balance":true}"#,
             r#"{"balance":true,"by":"luck"}"#,
         ] {
             assert!(read(wrong).is_err(), "{wrong}");
