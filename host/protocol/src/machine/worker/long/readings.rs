@@ -77,18 +77,17 @@ impl Readings {
     pub fn answer<W>(&mut self, ground: &mut Ground, actions: &mut Vec<Action<W>>) {
         for (root, ask) in std::mem::take(&mut self.asked) {
             let id = Runner { root, run: ask.run };
+            if root != ground.me() && !ground.reads_mut().known(id) && ask.tid != Tid(0) {
+                ground.reads_mut().begin_update(id, ask.tid, ask.holds);
+            }
             // What is not here yet is waited for, unless nobody does.
-            let counts = ground.reads().is_current(id) || (root != ground.me() && !ground.reads_mut().known(id));
-            if counts && exists(&ask.operation, ground) && !ground.has(&ask.operation) {
+            if ground.reads().is_current(id) && exists(&ask.operation, ground) && !ground.has(&ask.operation) {
                 self.asked.push((root, ask));
                 continue;
             }
             if root == ground.me() {
                 self.read(id, ask, ground, actions);
                 continue;
-            }
-            if !ground.reads_mut().known(id) && ask.tid != Tid(0) {
-                ground.reads_mut().begin_update(id, ask.tid, ask.holds);
             }
             let answer = exists(&ask.operation, ground).then(|| ground.read_for(id, ask.operation));
             let answer = answer.flatten().unwrap_or_else(over);
