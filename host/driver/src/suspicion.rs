@@ -21,13 +21,15 @@ pub struct Suspect {
     pub lives: u32,
     /// What its thread said, if one of them ended because of it.
     pub said: Option<String>,
+    /// Its app has been set aside since, for good: what it ended counts for itself as before, and against the app no more.
+    pub app_set_aside: bool,
 }
 
 /// The most suspects that are kept, and told to a coordinator.
 pub const SUSPECTS_MAX: usize = 256;
 
-/// A process has ended while these were under way, each once: those that are suspected from then on. In `found`, `lives` says nothing,
-/// and `said` is there for the culprits.
+/// A process has ended while these were under way, each once: those that are suspected from then on. In `found`, `lives` and
+/// `app_set_aside` say nothing, and `said` is there for the culprits.
 pub fn after_death(before: Vec<Suspect>, found: Vec<Suspect>) -> Vec<Suspect> {
     let is_known = found.iter().any(|suspect| suspect.said.is_some());
     let (mut suspects, mut others): (Vec<_>, Vec<_>) =
@@ -39,8 +41,9 @@ pub fn after_death(before: Vec<Suspect>, found: Vec<Suspect>) -> Vec<Suspect> {
             Some(suspect) => {
                 suspect.lives = suspect.lives.saturating_add(1);
                 suspect.said = now.said.or(suspect.said.take());
+                suspect.app_set_aside = false;
             }
-            None => suspects.push(Suspect { lives: 1, ..now }),
+            None => suspects.push(Suspect { lives: 1, app_set_aside: false, ..now }),
         }
     }
     suspects.append(&mut others);
@@ -53,14 +56,20 @@ pub fn after_death(before: Vec<Suspect>, found: Vec<Suspect>) -> Vec<Suspect> {
 #[derive(Debug)]
 pub struct Suspects {
     all: Vec<Suspect>,
-    /// Of each that is in quarantine, the epoch by which it is.
-    settled: Vec<Option<Epoch>>,
+    seen: Vec<Seen>,
+}
+
+/// By which epoch something was seen in quarantine, of which the record may not be durable.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    request: Option<Epoch>,
+    app: Option<Epoch>,
 }
 
 impl Suspects {
     pub fn new(all: Vec<Suspect>) -> Self {
-        let settled = vec![None; all.len()];
-        Suspects { all, settled }
+        let seen = vec![Seen::default(); all.len()];
+        Suspects { all, seen }
     }
 
     /// In the order in which they were given.
@@ -68,48 +77,64 @@ impl Suspects {
         &self.all
     }
 
-    /// Forgets those that are in quarantine by a catalog of an epoch, and for good. Gives those that are left, if any went.
+    /// Forgets those that are in quarantine by a catalog of an epoch, and for good. Those whose app is are not forgotten: until its
+    /// release is durable, an epoch that releases it may have it executed again in each life. Gives all, if any changed.
     pub fn review(&mut self, catalog: &Catalog, epoch: Epoch, durable: Epoch) -> Option<Vec<Suspect>> {
-        let before = self.all.len();
-        for at in (0..before).rev() {
-            // One that was seen in the midst of a round may be of the epoch before it.
-            let settled =
-                is_settled(&self.all[at], catalog).then(|| self.settled[at].map_or(epoch, |of| of.min(epoch)));
-            self.settled[at] = settled;
-            if settled.is_some_and(|epoch| epoch <= durable || planted(Bug::SuspectsForgottenEarly)) {
+        let mut changed = false;
+        for at in (0..self.all.len()).rev() {
+            let (suspect, seen) = (&mut self.all[at], &mut self.seen[at]);
+            let is_durable = |seen: &mut Option<Epoch>, is_in: bool| {
+                // One that was seen in the midst of a round may be of the epoch before it.
+                *seen = is_in.then(|| seen.map_or(epoch, |of| of.min(epoch)));
+                seen.is_some_and(|epoch| epoch <= durable || planted(Bug::SuspectsForgottenEarly))
+            };
+            if is_durable(&mut seen.request, is_set_aside(suspect, catalog)) {
                 self.all.remove(at);
-                self.settled.remove(at);
+                self.seen.remove(at);
+                changed = true;
+            } else if is_durable(&mut seen.app, !suspect.app_set_aside && is_app_set_aside(&suspect.app, catalog)) {
+                suspect.app_set_aside = true;
+                changed = true;
             }
         }
-        (self.all.len() < before).then(|| self.all.clone())
+        changed.then(|| self.all.clone())
     }
 
     /// Another generation begins: what an epoch did that is not in the log has not happened.
     pub fn begin_again(&mut self) {
-        self.settled.fill(None);
+        self.seen.fill(Seen::default());
     }
 }
 
 /// Whether a suspect is dealt with: it is in quarantine.
-pub fn is_settled(suspect: &Suspect, catalog: &Catalog) -> bool {
-    let quarantine = catalog.quarantine();
-    let is_in = |subject| quarantine.get(&subject).is_some();
-    !quarantine.is_empty() && (is_in(Subject::Request(suspect.request)) || is_in(Subject::App(suspect.app.clone())))
+pub fn is_set_aside(suspect: &Suspect, catalog: &Catalog) -> bool {
+    catalog.quarantine().get(&Subject::Request(suspect.request)).is_some()
 }
 
-/// What is to be set aside: requests that ended `after` lives, all processes together; and apps of which as many different
-/// requests ended one each. 0: nothing ever is.
-pub fn judge<'a>(suspects: impl Iterator<Item = &'a Suspect>, after: u32, since: Timestamp) -> Vec<Quarantined> {
+fn is_app_set_aside(app: &str, catalog: &Catalog) -> bool {
+    let quarantine = catalog.quarantine();
+    !quarantine.is_empty() && quarantine.get(&Subject::App(app.to_owned())).is_some()
+}
+
+/// What is to be set aside that is not by now: requests that ended `after` lives, all processes together; and apps of which as many
+/// different requests ended one each, since they were set aside last. 0: nothing ever is.
+pub fn judge<'a>(
+    suspects: impl Iterator<Item = &'a Suspect>,
+    catalog: &Catalog,
+    after: u32,
+    since: Timestamp,
+) -> Vec<Quarantined> {
     if after == 0 {
         return Vec::new();
     }
     let mut together: Vec<Suspect> = Vec::new();
-    for suspect in suspects {
+    for suspect in suspects.filter(|suspect| !is_set_aside(suspect, catalog)) {
         match together.iter_mut().find(|known| known.request == suspect.request) {
             Some(_) if planted(Bug::DeathsCountedApart) => {}
             Some(known) => {
                 known.lives = known.lives.saturating_add(suspect.lives);
                 known.said = known.said.take().or_else(|| suspect.said.clone());
+                known.app_set_aside &= suspect.app_set_aside;
             }
             None => together.push(suspect.clone()),
         }
@@ -118,7 +143,10 @@ pub fn judge<'a>(suspects: impl Iterator<Item = &'a Suspect>, after: u32, since:
         together.into_iter().partition(|suspect| suspect.lives >= after);
     let mut quarantined: Vec<Quarantined> = guilty.into_iter().map(|suspect| of_request(suspect, since)).collect();
     // What was killed from outside had something of a busy app under way each time: only what threads said counts.
-    let mut culprits: Vec<Suspect> = others.into_iter().filter(|suspect| suspect.said.is_some()).collect();
+    let counts = |suspect: &Suspect| {
+        suspect.said.is_some() && !suspect.app_set_aside && !is_app_set_aside(&suspect.app, catalog)
+    };
+    let mut culprits: Vec<Suspect> = others.into_iter().filter(counts).collect();
     culprits.sort_by(|a, b| a.app.cmp(&b.app));
     for of_app in culprits.chunk_by(|a, b| a.app == b.app).filter(|of_app| of_app.len() >= after as usize) {
         quarantined.push(self::of_app(of_app, since));
@@ -127,7 +155,7 @@ pub fn judge<'a>(suspects: impl Iterator<Item = &'a Suspect>, after: u32, since:
 }
 
 fn of_request(suspect: Suspect, since: Timestamp) -> Quarantined {
-    let Suspect { request, app, function, lives, said } = suspect;
+    let Suspect { request, app, function, lives, said, app_set_aside: _ } = suspect;
     let reason = match said {
         Some(said) => format!("it ended its process {lives} times: {said}"),
         None => format!("{lives} processes, one after the other, ended while it was under way"),
@@ -159,13 +187,14 @@ fn short(reason: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use styx_protocol::catalog::Control;
+    use styx_protocol::catalog::{Control, Digest};
 
     use super::*;
 
     fn found(request: u128, app: &str, said: Option<&str>) -> Suspect {
         let (app, function) = (app.to_owned(), "pay".to_owned());
-        Suspect { request: RequestId(request), app, function, lives: 0, said: said.map(str::to_owned) }
+        let said = said.map(str::to_owned);
+        Suspect { request: RequestId(request), app, function, lives: 0, said, app_set_aside: false }
     }
 
     fn lives(deaths: &[&[(u128, bool)]]) -> Vec<Suspect> {
@@ -176,7 +205,10 @@ mod tests {
     }
 
     fn subjects(suspects: &[Suspect], after: u32) -> Vec<Subject> {
-        judge(suspects.iter(), after, Timestamp(1)).into_iter().map(|quarantined| quarantined.subject).collect()
+        judge(suspects.iter(), &Catalog::default(), after, Timestamp(1))
+            .into_iter()
+            .map(|quarantined| quarantined.subject)
+            .collect()
     }
 
     fn request(id: u128) -> Subject {
@@ -211,7 +243,7 @@ mod tests {
         deaths.push(&[(1, true), (2, false)]);
         let suspects = lives(&deaths);
         assert_eq!(subjects(&suspects, 3), [request(1)]);
-        let told = judge(suspects.iter(), 3, Timestamp(1)).remove(0);
+        let told = judge(suspects.iter(), &Catalog::default(), 3, Timestamp(1)).remove(0);
         assert_eq!((told.app.as_deref(), told.function.as_deref()), (Some("shop"), Some("pay")));
         assert_eq!(told.reason, "it ended its process 3 times: boom");
     }
@@ -236,7 +268,7 @@ mod tests {
         let mut suspects = Suspects::new(vec![suspect(1), suspect(2), suspect(3)]);
         let left = |suspects: &Suspects| suspects.all().iter().map(|one| one.request.0).collect::<Vec<_>>();
         assert_eq!(suspects.review(&catalog, Epoch(4), Epoch(4)), None);
-        for set_aside in judge([suspect(1), suspect(3)].iter(), 3, Timestamp(1)) {
+        for set_aside in judge([suspect(1), suspect(3)].iter(), &Catalog::default(), 3, Timestamp(1)) {
             catalog.apply(&Control::Quarantine(set_aside));
         }
         // The epoch is lost, and another one sets the same aside.
@@ -251,6 +283,44 @@ mod tests {
         assert_eq!(suspects.review(&catalog, Epoch(7), Epoch(6)), None);
         catalog.apply(&Control::Release(Subject::Request(RequestId(1))));
         assert_eq!((suspects.review(&catalog, Epoch(8), Epoch(8)), left(&suspects)), (None, vec![1]));
+    }
+
+    #[test]
+    fn a_request_counts_although_its_app_is_set_aside_and_an_app_only_for_what_ended_since() {
+        let mut catalog = Catalog::default();
+        let app = Subject::App("shop".into());
+        let (subject, app_of, function) = (app.clone(), None, None);
+        let by_hand = Quarantined { subject, app: app_of, function, reason: String::new(), since: Timestamp(1) };
+        catalog.apply(&Control::Deploy(crate::testing::shop(Digest([1; 32]))));
+        catalog.apply(&Control::Quarantine(by_hand));
+        let judged = |suspects: &[Suspect], catalog: &Catalog| -> Vec<Subject> {
+            let judged = judge(suspects.iter(), catalog, 3, Timestamp(1));
+            judged.into_iter().map(|quarantined| quarantined.subject).collect()
+        };
+        // An epoch that is lost releases the app and executes the request, in each of three lives.
+        let mut all = Vec::new();
+        for life in 1..=3 {
+            all = after_death(all, vec![found(7, "shop", Some("boom"))]);
+            let mut suspects = Suspects::new(all);
+            assert_eq!(suspects.review(&catalog, Epoch(4), Epoch(3)), None);
+            all = suspects.review(&catalog, Epoch(4), Epoch(4)).expect("its app is set aside, durably");
+            assert!(all[0].app_set_aside && all[0].lives == life);
+            assert_eq!(suspects.review(&catalog, Epoch(5), Epoch(5)), None, "it is said once");
+            assert_eq!(judged(&all, &catalog), if life < 3 { vec![] } else { vec![request(7)] });
+        }
+        // Three others: they are no reason to set aside what is set aside, nor, by themselves, once it is released.
+        let others = lives(&[&[(1, true)], &[(2, true)], &[(3, true)]]);
+        assert_eq!(judged(&others, &catalog), []);
+        let mut suspects = Suspects::new(others);
+        let others = suspects.review(&catalog, Epoch(6), Epoch(6)).expect("they have counted against the app");
+        catalog.apply(&Control::Release(app.clone()));
+        assert_eq!(judged(&others, &catalog), []);
+        let again = after_death(others, vec![found(1, "shop", Some("boom"))]);
+        assert_eq!(judged(&again, &catalog), [], "one has ended since");
+        let again = [found(2, "shop", Some("boom")), found(4, "shop", Some("boom"))]
+            .into_iter()
+            .fold(again, |before, culprit| after_death(before, vec![culprit]));
+        assert_eq!(judged(&again, &catalog), [app]);
     }
 
     #[test]
@@ -275,7 +345,7 @@ mod tests {
             for _ in 0..6 {
                 (one, other) = (died(one), died(other));
                 let after = one.len() as u32 % 4;
-                styx_transcript::did(&judge(one.iter().chain(&other), after, Timestamp(1)));
+                styx_transcript::did(&judge(one.iter().chain(&other), &Catalog::default(), after, Timestamp(1)));
             }
         }
     }
@@ -283,8 +353,8 @@ mod tests {
     #[test]
     fn deaths_of_several_processes_add_up() {
         let (one, two) = (lives(&[&[(1, true)], &[(1, true)]]), lives(&[&[(1, true)]]));
-        assert_eq!(judge(one.iter().chain(&two), 3, Timestamp(1)).len(), 1);
-        assert_eq!(judge(one.iter().chain(&one[..0]), 3, Timestamp(1)).len(), 0);
+        assert_eq!(judge(one.iter().chain(&two), &Catalog::default(), 3, Timestamp(1)).len(), 1);
+        assert_eq!(judge(one.iter().chain(&one[..0]), &Catalog::default(), 3, Timestamp(1)).len(), 0);
     }
 
     #[test]
@@ -292,7 +362,9 @@ mod tests {
         let all = (0..1000).map(|id| found(id, "shop", Some("boom"))).collect();
         assert_eq!(after_death(Vec::new(), all).len(), SUSPECTS_MAX);
         let long = "é\n".repeat(1000);
-        let told = judge([Suspect { lives: 1, ..found(1, "shop", Some(&long)) }].iter(), 1, Timestamp(1)).remove(0);
+        let told =
+            judge([Suspect { lives: 1, ..found(1, "shop", Some(&long)) }].iter(), &Catalog::default(), 1, Timestamp(1))
+                .remove(0);
         assert!(told.reason.len() <= Quarantined::REASON_MAX && !told.reason.contains('\n'));
         let kept = |more| short("x".repeat(Quarantined::REASON_MAX - 1 + more)).len();
         assert_eq!([0, 1, 2].map(kept), [511, 512, 512]);

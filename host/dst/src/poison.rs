@@ -226,5 +226,6 @@ pub fn suspect(transaction: &Transaction, catalog: &Catalog, is_culprit: bool) -
         function: request.function.to_string(),
         lives: 0,
         said: is_culprit.then(|| SAID.to_owned()),
+        app_set_aside: false,
     }
 }

@@ -78,7 +78,7 @@ use crate::gateway::{Router, RouterEffect};
 use crate::leadership::Leadership;
 use crate::log_time::LogTime;
 use crate::snapshots::SnapshotSummary;
-use crate::suspicion::{Suspect, is_settled, judge};
+use crate::suspicion::{Suspect, is_set_aside, judge};
 use crate::time::{Instant, Now, earliest};
 use crate::wire::{AdminQuery, CatalogVersion, CopyPace, Envelope, Response};
 
@@ -385,16 +385,15 @@ impl<W, R> CoordinatorDriver<W, R> {
     /// has set aside that was over before its record was durable, nobody has.
     fn set_aside(&mut self, step: &mut Step<'_, W, R>) {
         let Some(leader) = self.leader.as_ref().filter(|leader| leader.serves()) else { return };
-        let open = |suspect: &&Suspect| !is_settled(suspect, leader.catalog());
-        let all = self.suspects.values().flatten().filter(open);
-        for quarantined in judge(all, self.config.quarantine_after, step.now.wall) {
+        let all = self.suspects.values().flatten();
+        for quarantined in judge(all, leader.catalog(), self.config.quarantine_after, step.now.wall) {
             self.machine(Input::Control { control: Control::Quarantine(quarantined), waiter: None }, step);
         }
     }
 
     /// Forgets who is in quarantine by now: once released, they are as good as any.
     fn review_suspects(&mut self, catalog: &Catalog) {
-        self.suspects.values_mut().for_each(|suspects| suspects.retain(|suspect| !is_settled(suspect, catalog)));
+        self.suspects.values_mut().for_each(|suspects| suspects.retain(|suspect| !is_set_aside(suspect, catalog)));
     }
 
     // What others are shown.

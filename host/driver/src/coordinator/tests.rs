@@ -381,6 +381,7 @@ fn what_several_workers_ended_of_is_set_aside_once_before_a_generation_begins() 
         function: "pay".into(),
         lives,
         said: Some("boom".into()),
+        app_set_aside: false,
     };
     let subject = Subject::Request(RequestId(7));
     let logged = |rig: &Rig| {

@@ -31,7 +31,7 @@ use crate::diagnostic::Diagnostic;
 use crate::fullness::{Fullness, Holdings, Looks};
 use crate::log_time::LogTime;
 use crate::snapshots::{NoSnapshot, SnapshotConfig, SnapshotEffect, SnapshotScheduler};
-use crate::suspicion::{Suspect, Suspects, is_settled, judge};
+use crate::suspicion::{Suspect, Suspects, judge};
 use crate::time::{Instant, Now, earliest};
 use crate::wire::{AdminQuery, Overview, Response};
 
@@ -158,8 +158,7 @@ impl<W, R, S> SingleDriver<W, R, S> {
             SnapshotScheduler::new(schedule, generation, 1, newest, reached, None, now.monotonic)
         });
         let catalog = self.machine.catalog().clone();
-        let open = self.suspects.all().iter().filter(|suspect| !is_settled(suspect, &catalog));
-        for quarantined in judge(open, self.quarantine_after, now.wall) {
+        for quarantined in judge(self.suspects.all().iter(), &catalog, self.quarantine_after, now.wall) {
             let control = Control::Quarantine(quarantined);
             self.machine_step(now, coordinator::Input::Control { control, waiter: None }, effects);
         }

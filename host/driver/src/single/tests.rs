@@ -174,6 +174,7 @@ fn what_earlier_lives_ended_of_is_set_aside_first_and_suspected_until_that_is_du
         function: "f".into(),
         lives,
         said: Some("boom".into()),
+        app_set_aside: false,
     };
     let mut rig = Rig::with(SingleConfig { suspects: vec![suspect(8, 1), suspect(7, 3)], ..config() }, Vec::new());
     rig.submit(7);

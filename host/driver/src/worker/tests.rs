@@ -697,6 +697,7 @@ fn a_suspect_is_forgotten_once_it_is_in_quarantine() {
         function: "pay".into(),
         lives: 1,
         said: None,
+        app_set_aside: false,
     };
     let mut rig = Rig::suspecting(vec![suspect(7), suspect(8)]).alone();
     rig.later(HEARTBEAT);

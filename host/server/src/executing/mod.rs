@@ -47,6 +47,8 @@ struct StoredSuspect {
     function: String,
     lives: u32,
     said: Option<String>,
+    #[serde(default)]
+    app_set_aside: bool,
 }
 
 impl Executing {
@@ -63,7 +65,7 @@ impl Executing {
             None => before,
         };
         write(&file, &suspects)?;
-        for Suspect { request, app, function, lives, said } in suspects.iter().filter(|suspect| suspect.lives > 1) {
+        for Suspect { request, app, function, lives, said, .. } in suspects.iter().filter(|suspect| suspect.lives > 1) {
             let said = said.as_deref().unwrap_or("it was under way");
             tracing::warn!(%request, app, function, lives, "the process has ended because of a request, or while it was under way: {said}");
         }
@@ -144,14 +146,14 @@ fn write(file: &Path, suspects: &[Suspect]) -> io::Result<()> {
 
 impl StoredSuspect {
     fn of(suspect: &Suspect) -> Self {
-        let Suspect { request, app, function, lives, said } = suspect.clone();
-        StoredSuspect { request: request.to_string(), app, function, lives, said }
+        let Suspect { request, app, function, lives, said, app_set_aside } = suspect.clone();
+        StoredSuspect { request: request.to_string(), app, function, lives, said, app_set_aside }
     }
 
     fn read(self) -> Option<Suspect> {
-        let StoredSuspect { request, app, function, lives, said } = self;
+        let StoredSuspect { request, app, function, lives, said, app_set_aside } = self;
         let request: RequestId = request.parse().ok()?;
-        Some(Suspect { request, app, function, lives, said })
+        Some(Suspect { request, app, function, lives, said, app_set_aside })
     }
 }
 
@@ -268,7 +270,8 @@ mod tests {
         life.slot().enter(&request(7), &"shop".into());
         marks::mark("boom");
         let said = Some("boom".to_owned());
-        life.keep(vec![Suspect { request: RequestId(7), app: "shop".into(), function: "pay".into(), lives: 2, said }]);
+        let (app, function) = ("shop".into(), "pay".into());
+        life.keep(vec![Suspect { request: RequestId(7), app, function, lives: 2, said, app_set_aside: false }]);
         let to = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name);
         fs::create_dir_all(to("")).unwrap();
         fs::copy(directory.path().join(EXECUTING), to("executing-1.bin")).unwrap();

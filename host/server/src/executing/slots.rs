@@ -218,6 +218,7 @@ pub(super) fn found(path: &Path) -> Option<Vec<Suspect>> {
                 function: FUNCTION.read(slot),
                 lives: 0,
                 said,
+                app_set_aside: false,
             }),
         }
     }

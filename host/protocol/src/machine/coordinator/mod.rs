@@ -177,11 +177,11 @@ impl<W> Coordinator<W> {
     pub fn take_migration_waiter(&mut self) -> Option<W> {
         self.migration.as_mut().and_then(|migration| migration.waiter.take())
     }
-    /// Who has which partition, from the epoch under way on.
     /// The version of the last placement that was to be, whether it came to be or not.
     pub fn announced(&self) -> PlacementVersion {
         self.announced
     }
+    /// Who has which partition, from the epoch under way on.
     pub fn placement(&self) -> &Arc<Placement> {
         &self.placement
     }
@@ -195,6 +195,8 @@ impl<W> Coordinator<W> {
         match input {
             Input::Control { control, waiter } => {
                 match self.check(&control).and_then(|()| self.check_carried(&control)) {
+                    // Before anything that may have it executed once more, as the deployment that releases its app.
+                    Ok(()) if matches!(control, Control::Quarantine(_)) => self.controls.push_front((control, waiter)),
                     Ok(()) => self.controls.push_back((control, waiter)),
                     Err(abort) => {
                         actions.extend(waiter.map(|waiter| Action::Controlled { waiter, result: Err(abort) }));

@@ -4,6 +4,7 @@ use super::*;
 use crate::cluster::worker_set::WorkerSet;
 use crate::commit::validate::{Bits, Kind};
 use crate::ids::{EngineHash, Generation};
+use crate::quarantine::{Quarantined, Subject};
 use crate::sequence::transaction::Request;
 use crate::state::StateHash;
 use crate::state::entity::Layout;
@@ -232,6 +233,22 @@ fn what_is_too_much_for_one_record_waits_for_the_next_and_what_is_for_any_is_ref
         _ => None,
     });
     assert_eq!((begun, coordinator.controls.len()), (Some(2), 1));
+}
+
+#[test]
+fn what_is_to_be_set_aside_is_so_before_anything_else() {
+    let _transcript = scenario!("coordinator");
+    let (mut coordinator, mut actions) = (coordinator(), Vec::new());
+    let subject = Subject::Request(crate::ids::RequestId(7));
+    let quarantined = Quarantined { subject, app: None, function: None, reason: "boom".into(), since: Timestamp(1) };
+    coordinator.controls.push_back((Control::Remove("shop".into()), None));
+    coordinator.step(Input::Control { control: Control::Quarantine(quarantined), waiter: None }, &mut actions);
+    coordinator.step(Input::Tick { now: Timestamp(5) }, &mut actions);
+    let begun = actions.iter().find_map(|action| match action {
+        Action::Send { message: Message::Begin(begin), .. } => Some(&begin.controls[..]),
+        _ => None,
+    });
+    assert!(matches!(begun, Some([Control::Quarantine(_), Control::Remove(_)])), "{begun:?}");
 }
 
 /// What is refused, and why.
