@@ -204,5 +204,6 @@ mod tests {
             assert!(between(first, last, 1, 10) <= between(first, last, 9, 10), "{first} {last}");
         }
         assert!(between("item-000", "item-999", 5, 10).starts_with("item-4"));
+        assert_eq!(between("a~", "b!", 1, 2), "a\u{7f}", "each character is a digit of as many as there are");
     }
 }

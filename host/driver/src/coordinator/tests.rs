@@ -400,12 +400,15 @@ fn what_several_workers_ended_of_is_set_aside_once_before_a_generation_begins() 
     rig.beats(2);
     assert_eq!(logged(&rig), 0);
     rig.slow_workers = false;
+    rig.driver.suspects.insert(NodeId(13), vec![suspect(1)]);
     let gone = NetworkEvent::Unreached { peer: NodeId(12), gone: true, why: "killed".into() };
     rig.step(Event::Network(gone));
     rig.beats(4);
     assert!(rig.driver.leader.as_ref().unwrap().serves());
     assert_eq!(logged(&rig), 1, "the next generation begins with it, though nobody has said anything new");
     assert!(rig.log[0].controls.iter().any(|control| matches!(control, Control::Quarantine(_))));
+    let silent = rig.driver.suspects.get(&NodeId(13));
+    assert!(silent.is_none_or(Vec::is_empty), "who does not come back says nothing any more of what is set aside");
     assert!(rig.driver.leader.as_ref().unwrap().catalog().quarantine().get(&subject).is_some());
 
     // What is said again adds nothing, and once it is released, only what ends a process then counts.

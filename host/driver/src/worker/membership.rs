@@ -409,7 +409,7 @@ impl<L, R> Membership<L, R> {
             AdminQuery::Get { operator, key } => state.lacks(&self.entity(*operator, key)),
             AdminQuery::Scan { operator, prefix, .. } => {
                 let id = OperatorId(*operator);
-                let partition = state.layout().partition_of_prefix(prefix, self.is_composite(id));
+                let partition = state.layout().partition_of_prefix(prefix, self.machine.catalog().is_composite(id));
                 state.lacking(id, partition).next().is_some()
             }
             _ => false,
@@ -418,11 +418,7 @@ impl<L, R> Membership<L, R> {
 
     fn entity(&self, operator: u32, key: &str) -> Entity {
         let id = OperatorId(operator);
-        Entity::new(&self.machine.state().layout(), id, self.is_composite(id), key.into())
-    }
-
-    fn is_composite(&self, operator: OperatorId) -> bool {
-        self.machine.catalog().operator(operator).is_some_and(|operator| operator.composite)
+        Entity::new(&self.machine.state().layout(), id, self.machine.catalog().is_composite(id), key.into())
     }
 
     /// How fast what leaves is to be copied.

@@ -66,6 +66,14 @@ impl PackedWrites {
         self.iter().try_for_each(|write| write?.check(layout))
     }
 
+    /// All of them, in order.
+    ///
+    /// # Errors
+    /// They are no writes to partitions that are there.
+    pub fn unpack(&self, layout: &Layout) -> Result<Vec<Write>, NoWrites> {
+        self.iter().map(|write| write?.unpack(layout)).collect()
+    }
+
     /// All of them, in order; ends behind an error.
     pub fn iter(&self) -> impl Iterator<Item = Result<PackedWrite<'_>, NoWrites>> {
         self.from(0)
@@ -167,13 +175,9 @@ mod tests {
         packed
     }
 
-    fn unpacked(packed: &PackedWrites) -> Result<Vec<Write>, NoWrites> {
-        packed.iter().map(|write| write?.unpack(&LAYOUT)).collect()
-    }
-
     #[test]
     fn what_is_packed_is_unpacked_in_order_whole_or_in_pieces() {
-        assert_eq!(unpacked(&packed()), Ok(writes()));
+        assert_eq!(packed().unpack(&LAYOUT), Ok(writes()));
         for most in 0..packed().bytes().len() + 1 {
             let mut whole = PackedWrites::default();
             let pieces = packed().into_pieces(most);
@@ -191,9 +195,9 @@ mod tests {
         for cut in 1..bytes.len() {
             let cut_off = PackedWrites(bytes[..cut].to_vec());
             let whole = cut_off.iter().filter(Result::is_ok).count();
-            assert!(unpacked(&cut_off).is_err() || unpacked(&cut_off).unwrap() == writes()[..whole], "{cut}");
+            assert!(cut_off.unpack(&LAYOUT).is_err() || cut_off.unpack(&LAYOUT).unwrap() == writes()[..whole], "{cut}");
         }
-        assert_eq!(unpacked(&PackedWrites(vec![255; 40])), Err(NoWrites));
+        assert_eq!(PackedWrites(vec![255; 40]).unpack(&LAYOUT), Err(NoWrites));
         let few = Layout { partitions: 1, ..LAYOUT };
         assert!(packed().iter().any(|write| write.unwrap().unpack(&few).is_err()), "a partition that there is not");
         assert_eq!((packed().check(&LAYOUT), packed().check(&few)), (Ok(()), Err(NoWrites)));

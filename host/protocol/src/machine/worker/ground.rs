@@ -100,15 +100,7 @@ impl Ground {
 
     /// Whether all is here that something touches of this worker's partitions; what is not is asked for.
     pub fn has(&mut self, operation: &Operation) -> bool {
-        if self.fetching.is_empty() {
-            return true;
-        }
-        self.fetching.want(&self.state, operation);
-        match operation {
-            Operation::Get(entity) | Operation::Put(entity, _) => !self.state.lacks(entity),
-            Operation::Scan(scan) => self.state.lacking(scan.operator, scan.partition).next().is_none(),
-            Operation::Call(_) | Operation::Observe(_) => true,
-        }
+        self.fetching.is_empty() || self.fetching.want(&self.state, operation)
     }
 
     /// Puts what has arrived into its place, while nobody reads the state.

@@ -46,3 +46,16 @@ impl PartitionWork {
         self.0[usize::from(partition.0)] = Work::default();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_partition_was_asked_to_do_ends_with_it() {
+        let one = Work { calls: 3, fuel: 70 };
+        let mut work = PartitionWork(vec![one; 3]);
+        work.forget(PartitionId(1));
+        assert_eq!([0, 1, 2, 3].map(|at| work.of(PartitionId(at))), [one, Work::default(), one, Work::default()]);
+    }
+}

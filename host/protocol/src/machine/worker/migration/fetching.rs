@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::execute::attempt::Operation;
 use crate::ids::{OperatorId, PartitionId, PlacementVersion, WorkerId};
 use crate::sequence::writes::PackedWrites;
-use crate::state::entity::{Entity, Key, Layout};
-use crate::state::{State, Write};
+use crate::state::State;
+use crate::state::entity::Key;
 use crate::wire::fault::why;
 use crate::wire::message::{Moving, MovingMail, ShadowPiece, Wanted};
 
@@ -45,22 +45,23 @@ impl Fetching {
         *self = Fetching { version, sources, arrived, ..Fetching::default() };
     }
 
-    /// Something is needed at once: what of it is not here is asked for.
-    pub fn want(&mut self, state: &State, operation: &Operation) {
+    /// Something is needed at once: whether all of it is here; what is not is asked for.
+    pub fn want(&mut self, state: &State, operation: &Operation) -> bool {
+        let mut is_here = true;
+        let mut lacks = |id, wanted| {
+            is_here = false;
+            self.ask(id, wanted);
+        };
         match operation {
-            Operation::Get(entity) | Operation::Put(entity, _) => self.want_entity(state, entity),
-            Operation::Scan(scan) => {
-                state.lacking(scan.operator, scan.partition).for_each(|id| self.ask(id, Wanted::Partition(id)));
+            Operation::Get(entity) | Operation::Put(entity, _) if state.lacks(entity) => {
+                lacks(entity.partition(), Wanted::Entity(entity.clone()));
             }
-            Operation::Call(_) | Operation::Observe(_) => {}
+            Operation::Scan(scan) => {
+                state.lacking(scan.operator, scan.partition).for_each(|id| lacks(id, Wanted::Partition(id)));
+            }
+            Operation::Get(_) | Operation::Put(..) | Operation::Call(_) | Operation::Observe(_) => {}
         }
-    }
-
-    /// An entity is needed at once.
-    pub fn want_entity(&mut self, state: &State, entity: &Entity) {
-        if state.lacks(entity) {
-            self.ask(entity.partition(), Wanted::Entity(entity.clone()));
-        }
+        is_here
     }
 
     fn ask(&mut self, id: PartitionId, wanted: Wanted) {
@@ -120,7 +121,7 @@ impl Fetching {
     }
 
     fn settle_fetched(&mut self, from: WorkerId, writes: &PackedWrites, state: &mut State) -> Result<(), &'static str> {
-        for (entity, value) in unpacked(writes, state.layout())? {
+        for (entity, value) in writes.unpack(&state.layout()).map_err(|_| why::NO_WRITES)? {
             let id = entity.partition();
             // All of the partition may have come before.
             if self.sources.get(&id).is_some_and(|source| *source != from) {
@@ -142,7 +143,7 @@ impl Fetching {
             return Err(why::PLACEMENT);
         }
         let mut upto = None;
-        for (entity, value) in unpacked(&writes, state.layout())? {
+        for (entity, value) in writes.unpack(&state.layout()).map_err(|_| why::NO_WRITES)? {
             if entity.partition() != id {
                 return Err(why::PLACEMENT);
             }
@@ -167,10 +168,4 @@ impl Fetching {
         self.told = true;
         Some(self.version)
     }
-}
-
-fn unpacked(writes: &PackedWrites, layout: Layout) -> Result<Vec<Write>, &'static str> {
-    writes.check(&layout).map_err(|_| why::NO_WRITES)?;
-    let unpacked = writes.iter().map(|write| write.and_then(|write| write.unpack(&layout)));
-    unpacked.collect::<Result<_, _>>().map_err(|_| why::NO_WRITES)
 }

@@ -63,17 +63,15 @@ impl Incoming {
         owns: impl Fn(PartitionId) -> bool,
     ) -> Result<(), &'static str> {
         let PartitionChanges { writes, replies } = changes;
-        writes.check(layout).map_err(|_| why::NO_WRITES)?;
-        let named = writes.iter().flatten().map(|write| write.partition());
+        let writes = writes.unpack(layout).map_err(|_| why::NO_WRITES)?;
+        let named = writes.iter().map(|(entity, _)| entity.partition());
         let named = named.chain(replies.iter().map(|change| partition_of(change.id(), layout.partitions)));
         if !named.into_iter().all(owns) {
             return Err(why::PLACEMENT);
         }
         let source = self.source(from, version)?;
-        for write in writes.iter().flatten() {
-            if let Ok((entity, value)) = write.unpack(layout) {
-                source.partitions.entry(entity.partition()).or_default().partition.apply(entity, value);
-            }
+        for (entity, value) in writes {
+            source.partitions.entry(entity.partition()).or_default().partition.apply(entity, value);
         }
         for change in replies {
             let partition = partition_of(change.id(), layout.partitions);
