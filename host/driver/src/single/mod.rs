@@ -157,8 +157,8 @@ impl<W, R, S> SingleDriver<W, R, S> {
         self.snapshots = snapshots.map(|SnapshotStart { schedule, generation, newest }| {
             SnapshotScheduler::new(schedule, generation, 1, newest, reached, None, now.monotonic)
         });
-        let catalog = self.machine.catalog().clone();
-        for quarantined in judge(self.suspects.all().iter(), &catalog, self.quarantine_after, now.wall) {
+        let (suspects, catalog) = (self.suspects.all().iter(), self.machine.catalog());
+        for quarantined in judge(suspects, catalog, self.quarantine_after, now.wall) {
             let control = Control::Quarantine(quarantined);
             self.machine_step(now, coordinator::Input::Control { control, waiter: None }, effects);
         }
