@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use styx_driver::coordinator::Timing;
+use styx_driver::coordinator::{MigrationMode, Timing};
 use styx_driver::kafka::FrontLimits;
 use styx_protocol::entity::Layout;
 use styx_protocol::ids::{EngineHash, Generation};
@@ -92,6 +92,8 @@ pub struct Plan {
     pub poison: Option<PoisonPlan>,
     /// Processes that die while partitions migrate, if some do.
     pub amid: Option<Amid>,
+    /// How partitions migrate; none leaves it to chance.
+    pub migrates: Option<MigrationMode>,
     /// Most faults of each kind: every crash costs a replay, and enough is enough.
     pub faults_max: [u32; FAULTS],
 }
@@ -487,6 +489,7 @@ impl Plan {
             records,
             poison,
             verified,
+            migrates: None,
             amid: Amid::draw(&mut of_migrations, nodes).filter(|_| nodes > 1 && migration > 0),
             faults,
             faults_max: [4, 4, 20, 4, 20, 20, 30, 6, 10, 3, 2, 4, 6, 30],

@@ -209,7 +209,7 @@ impl World {
         self.environment.history.check(&self.environment.checker)?;
         self.environment.replied.check(&self.environment.brokers, &self.environment.checker)?;
         // When a long transaction takes part is in the log, and who would decide it in a replay is not.
-        if !self.environment.checker.is_lenient() && self.environment.plan.long() == 0 {
+        if !self.environment.checker.is_lenient() && self.environment.plan.config.long_max == 0 {
             self.verify()?;
         }
         self.environment.trace.event(now, [0], || "all is done".into());
@@ -525,15 +525,16 @@ impl World {
                     Some(1 << 20),
                     Some(1 << 10),
                 ]);
-                let stops = !cancels && environment.random.chance(150);
+                let stops = !cancels && environment.random.chance(150) && environment.plan.migrates.is_none();
                 if stops {
                     environment.placements.wanted();
                 }
                 // Who needs what has not arrived runs beside the epochs.
                 let immediate = environment.random.chance(600) && environment.plan.config.long_max > 0;
-                let mode = match (stops, immediate) {
-                    (true, _) => MigrationMode::StopAndRestart,
-                    (_, true) => MigrationMode::Immediate,
+                let mode = match (environment.plan.migrates, stops, immediate) {
+                    (Some(mode), ..) => mode,
+                    (None, true, _) => MigrationMode::StopAndRestart,
+                    (None, _, true) => MigrationMode::Immediate,
                     _ => MigrationMode::Online,
                 };
                 let options = MigrationOptions { rate, mode, ..MigrationOptions::default() };

@@ -1,5 +1,6 @@
 //! Migrations in the middle of which processes die, at every step of them: who gives, who takes, who coordinates, all.
 
+use styx_driver::coordinator::MigrationMode;
 use styx_dst::plan::{Amid, FAULTS, Fault, Plan};
 use styx_dst::run::world_seed;
 use styx_dst::world::World;
@@ -7,8 +8,8 @@ use styx_sim::random::Random;
 
 use crate::comes_through;
 
-/// A world in which nothing happens but requests and one migration, amid which these die.
-fn world(at: u64, events: u64, victims: &[usize], notes: bool) -> World {
+/// A world in which nothing happens but requests and one migration, amid which these die; how it is done, or by chance.
+fn world(at: u64, events: u64, victims: &[usize], mode: Option<MigrationMode>, notes: bool) -> World {
     let mut random = Random::new(world_seed(1405, at));
     let mut plan = Plan::draw(&mut random);
     plan.cluster.workers = 3;
@@ -28,23 +29,43 @@ fn world(at: u64, events: u64, victims: &[usize], notes: bool) -> World {
     plan.requests = 150;
     (plan.slots, plan.think) = (40, (0, 20_000));
     plan.verified = [false, true, false, false];
+    plan.migrates = mode;
+    if mode == Some(MigrationMode::Immediate) {
+        // Who needs what is still to come runs beside the epochs. There is something to come when it begins.
+        plan.config.long_max = plan.config.long_max.max(2);
+        plan.requests = 400;
+        plan.faults[Fault::Migration as usize] = 200_000;
+    }
     plan.amid = Some(Amid { events, victims: victims.to_vec() });
     World::of(plan, random, notes)
 }
 
-#[test]
-fn a_migration_that_is_cut_off_at_any_step_leaves_every_key_at_one_owner() {
+/// Through how many of these worlds a migration comes to its end, how many cut it off, and in how many somebody died: with each
+/// step, so many events later.
+fn cut_off_anywhere(worlds: &[u64], steps: usize, later: u64, mode: Option<MigrationMode>) -> (u64, u64, u64) {
     let (mut through, mut cut_off, mut died) = (0, 0, 0);
     for (case, victims) in [&[0][..], &[1], &[2], &[3], &[0, 1, 2, 3]].into_iter().enumerate() {
-        for step in 0..80 {
-            let (at, events) = ((case + step) as u64 % 4, 5 * step as u64);
+        for step in 0..steps {
+            let (at, events) = (worlds[(case + step) % worlds.len()], later * step as u64);
             let name = format_args!("world {at}, {victims:?} after {events} events");
-            let simulated = comes_through(name, |notes| world(at, events, victims, notes));
+            let simulated = comes_through(name, |notes| world(at, events, victims, mode, notes));
             let figures = simulated.figures();
             *if figures.migrations > 0 { &mut through } else { &mut cut_off } += 1;
             died += u64::from(figures.crashes > 0);
         }
     }
     println!("{through} came to their end, {cut_off} did not; in {died} worlds somebody died");
+    (through, cut_off, died)
+}
+
+#[test]
+fn a_migration_that_is_cut_off_at_any_step_leaves_every_key_at_one_owner() {
+    let (through, cut_off, died) = cut_off_anywhere(&[0, 1, 2, 3], 80, 5, None);
     assert!(through > 40 && cut_off > 40 && died > 200, "{through}, {cut_off}, {died}");
+}
+
+#[test]
+fn a_migration_that_changes_owners_first_may_be_cut_off_at_any_step_too() {
+    let (through, cut_off, died) = cut_off_anywhere(&[1, 2, 15], 24, 40, Some(MigrationMode::Immediate));
+    assert!(through > 40 && cut_off > 10 && died > 100, "{through}, {cut_off}, {died}");
 }

@@ -1,5 +1,6 @@
 //! The machine with a driver that does everything at once, for tests that say what happens step by step.
 
+pub mod long;
 pub mod taken;
 
 use std::sync::Arc;
