@@ -21,6 +21,8 @@ mod fetching;
 mod incoming;
 mod outgoing;
 mod shadow;
+#[cfg(test)]
+mod tests;
 
 pub(super) use self::fetching::Fetching;
 pub(super) use self::incoming::{Arrived, Followed, Incoming};

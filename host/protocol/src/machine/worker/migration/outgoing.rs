@@ -73,7 +73,7 @@ pub enum CopyAllowance {
 pub(super) struct Allowance(Option<i64>);
 
 impl Allowance {
-    fn set(&mut self, allowance: CopyAllowance) {
+    pub fn set(&mut self, allowance: CopyAllowance) {
         self.0 = match allowance {
             CopyAllowance::Unlimited => None,
             CopyAllowance::Bytes(bytes) => {
