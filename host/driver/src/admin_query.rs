@@ -218,6 +218,7 @@ fn merge_entries(limit: usize, bytes: u64, answers: Vec<Response>) -> Option<Res
 
 #[cfg(test)]
 mod tests {
+    use styx_protocol::catalog::{Control, Digest};
     use styx_protocol::entity::Layout;
 
     use super::*;
@@ -295,6 +296,53 @@ mod tests {
         assert_eq!(scan(None, 99, 6), page(0..2, true));
         assert_eq!(scan(None, 99, 7), page(0..3, true));
         assert_eq!(scan(Some(19), 99, 7), page(0..0, false));
+    }
+
+    #[test]
+    fn entities_of_one_prefix_are_listed_by_the_worker_that_has_them_all() {
+        let mut catalog = Catalog::default();
+        let mut deployment = crate::testing::shop(Digest([3; 32]));
+        deployment.operators[0].key_prefix = Some("warehouse".into());
+        catalog.apply(&Control::Deploy(deployment));
+        let operator = OperatorId(0);
+        let mut state = State::new(LAYOUT);
+        let entity = |number: u64| {
+            let key = format!("w{}:{}", number / 2, number % 2);
+            Entity::new(&LAYOUT, operator, true, key.as_str().into())
+        };
+        (0..40).for_each(|number| state.apply((entity(number), Some(b"1"[..].into()))));
+        let owns = |partition: PartitionId| partition.0.is_multiple_of(2);
+        let view = QueryView {
+            worker: WorkerId(0),
+            owns: &owns,
+            state: &state,
+            work: &|_| Work::default(),
+            leaves_to: &|_| None,
+            catalog: &catalog,
+            epoch: Epoch(9),
+            waiting: 0,
+            remembered: 0,
+            busy_us: 0,
+        };
+        let mut elsewhere = 0;
+        for warehouse in 0..20 {
+            let answer = view.answer(&AdminQuery::Scan {
+                operator: operator.0,
+                prefix: format!("w{warehouse}:"),
+                after: None,
+                limit: 9,
+                bytes: 99,
+            });
+            if owns(entity(2 * warehouse).partition()) {
+                let Response::Entries { entries, more: false, .. } = answer else { panic!("{answer:?}") };
+                let keys: Vec<&str> = entries.iter().map(|Entry(key, _)| &**key).collect();
+                assert_eq!(keys, [format!("w{warehouse}:0"), format!("w{warehouse}:1")]);
+            } else {
+                elsewhere += 1;
+                assert_eq!(answer, Response::WrongGeneration);
+            }
+        }
+        assert!((1..20).contains(&elsewhere));
     }
 
     #[test]

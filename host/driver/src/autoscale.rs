@@ -331,6 +331,24 @@ mod tests {
         assert_eq!(nonsense.wanted(&[0], 6), [1; 6]);
     }
 
+    /// Each bound is met exactly, or missed by one.
+    #[test]
+    fn who_sets_nothing_gets_bounds_and_patience_that_suit_most() {
+        let looks = || Looks::new(AutoscaleConfig::default());
+        let mut busy = looks();
+        assert_eq!(busy.wanted(&[75], 4), [1, 1, 1, 2], "seen three times in a row");
+        assert_eq!(busy.wanted(&[75], 6), [1, 1, 1, 1, 1, 2], "and again after a minute");
+        assert_eq!(looks().wanted(&[74], 9), [1; 9]);
+        assert_eq!(looks().wanted(&[77, 76, 76, 76], 4)[3], 6, "at 60 % there is work for a bit more than five");
+        assert_eq!(looks().wanted(&[75; 4], 4)[3], 5);
+        assert_eq!(looks().wanted(&[100; 7], 4)[3], 8, "and never more");
+        let mut idle = looks();
+        assert_eq!(idle.wanted(&[25, 25], 24), [2; 24]);
+        assert_eq!(idle.wanted(&[25, 25], 2), [1, 2], "24 times in a row");
+        assert_eq!(looks().wanted(&[25, 26], 60), [2; 60]);
+        assert_eq!(looks().wanted(&[0], 60), [1; 60]);
+    }
+
     #[test]
     fn requests_that_wait_count_as_work() {
         let mut looks = Looks::new(CONFIG);

@@ -300,7 +300,6 @@ impl<W> LeaderState<W> {
     pub(super) fn record(&mut self, record: Arc<EpochRecord>) -> Input<W> {
         let Progress::Replaying { asked } = &mut self.progress else { panic!("only a replay reads the log") };
         assert!(std::mem::replace(asked, false), "records come one by one");
-        self.durable = record.epoch;
         Input::Replay(record)
     }
 

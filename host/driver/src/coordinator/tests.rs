@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use styx_protocol::abort::Code;
 use styx_protocol::catalog::{Catalog, Component, Deployment, Digest, Limits};
 use styx_protocol::entity::Layout;
 use styx_protocol::ids::{EngineHash, Epoch, LogPosition, NodeId, PartitionId, PlacementVersion, RequestId, Timestamp};
@@ -95,6 +96,10 @@ struct Rig {
     slow_compilers: bool,
     /// Workers that hear nothing of the machine.
     slow_workers: bool,
+    /// Workers that do not say that they are ready for the log.
+    slow_joins: bool,
+    /// A worker that has deployed something else than the others.
+    other_deployments: Option<NodeId>,
     reading: Option<(Generation, usize)>,
     /// The log is read, and does nothing else.
     log_is_busy: bool,
@@ -127,6 +132,8 @@ impl Rig {
             slow_log: false,
             slow_compilers: false,
             slow_workers: false,
+            slow_joins: false,
+            other_deployments: None,
             reading: None,
             log_is_busy: false,
             slow_reads: false,
@@ -274,7 +281,9 @@ impl Rig {
         };
         let seat = LocalView { me: invite.me, placement: Arc::new(invite.placement) };
         self.members.push(Member { machine: Worker::new(config, seat), node });
-        self.envelope(node, Envelope::Joined { generation: invite.generation });
+        if !self.slow_joins {
+            self.envelope(node, Envelope::Joined { generation: invite.generation });
+        }
     }
 
     /// A worker takes a message; it has nothing to execute.
@@ -292,7 +301,12 @@ impl Rig {
             member.machine.step(input, &mut actions);
             for action in actions {
                 match action {
-                    worker::Action::Send { to: Node::Coordinator, message } => {
+                    worker::Action::Send { to: Node::Coordinator, mut message } => {
+                        if let Message::Finished(finished) = &mut message
+                            && self.other_deployments == Some(node)
+                        {
+                            finished.deployment += 1;
+                        }
                         let (generation, message) = (self.generation, Ok(Box::new(message)));
                         self.step(Event::Network(NetworkEvent::Message { from: node, generation, message }));
                     }
@@ -551,6 +565,82 @@ fn a_deployment_that_a_worker_cannot_compile_fails_and_the_next_one_goes_on() {
     }
     rig.advance();
     assert_eq!(rig.deployed(), ["good"]);
+}
+
+#[test]
+fn who_is_silent_about_a_component_is_told_again_and_not_waited_for_for_ever() {
+    let _transcript = scenario!("coordinator");
+    let timing = Timing { prepare_max: Duration::from_secs(7), ..Timing::default() };
+    let mut rig = Rig::new(CoordinatorConfig { timing, ..config(false) }, Leadership::Forever);
+    rig.beats(4);
+    rig.slow_compilers = true;
+    rig.deploy("shop", "admin");
+    rig.envelope(NodeId(11), Envelope::ComponentPrepared(Digest([4; 32]), Ok(())));
+    rig.effects.clear();
+    let told = |rig: &Rig| -> Vec<NodeId> {
+        let told = rig.effects.iter().filter_map(|effect| match effect {
+            Effect::SendControl { to, envelope: Envelope::PrepareComponent(_) } => Some(*to),
+            _ => None,
+        });
+        told.collect()
+    };
+    rig.beats(499);
+    assert_eq!(told(&rig), []);
+    rig.beats(5);
+    assert_eq!(told(&rig), [NodeId(12)]);
+    let failed = |effect: &Effect<_, _>| matches!(effect, Effect::Answer("admin", Answer::Controlled(Err(abort))) if abort.code == Code::Overloaded);
+    rig.beats(190);
+    assert!(!rig.has(failed));
+    rig.beats(10);
+    assert!(rig.has(failed), "{:?}", rig.effects);
+    assert_eq!(rig.driver.under_way(), 0);
+}
+
+#[test]
+fn a_gateway_that_is_silent_for_long_is_gone() {
+    let _transcript = scenario!("coordinator");
+    let timing = Timing { gateway_gone: Duration::from_secs(4), ..Timing::default() };
+    let mut rig = Rig::new(CoordinatorConfig { timing, ..config(false) }, Leadership::Forever);
+    rig.beats(4);
+    rig.envelope(GATEWAY, Envelope::Watch { known: CatalogVersion::default() });
+    rig.effects.clear();
+    rig.beats(399);
+    assert!(rig.effects.is_empty(), "{:?}", rig.effects);
+    rig.beats(5);
+    assert!(matches!(rig.effects[..], [Effect::Forget(GATEWAY)]), "once: {:?}", rig.effects);
+}
+
+#[test]
+fn a_worker_that_has_deployed_something_else_is_told_what_to_do_and_no_member_any_more() {
+    let _transcript = scenario!("coordinator");
+    let mut rig = Rig::live(false);
+    rig.other_deployments = Some(NodeId(12));
+    let generation = rig.generation;
+    rig.deploy("shop", "admin");
+    let refused = rig.effects.iter().find_map(|effect| match effect {
+        Effect::SendControl { to: NodeId(12), envelope: Envelope::Refused(why) } => Some(why.clone()),
+        _ => None,
+    });
+    assert!(refused.is_some_and(|why| why.contains("empty data directory")), "{:?}", rig.effects);
+    rig.nodes.retain(|node| *node != NodeId(12));
+    rig.beats(4);
+    let leader = rig.driver.leader.as_ref().unwrap();
+    assert_eq!((leader.generation(), leader.nodes()), (generation.next(), vec![NodeId(11)]));
+}
+
+#[test]
+fn the_log_is_read_once_all_members_are_ready_for_it_and_nobody_else_counts() {
+    let _transcript = scenario!("coordinator");
+    let mut rig = Rig::new(config(false), Leadership::Forever);
+    rig.slow_joins = true;
+    rig.beats(4);
+    let generation = rig.generation;
+    for node in [NodeId(40), NodeId(11), NodeId(11)] {
+        rig.envelope(node, Envelope::Joined { generation });
+        assert_eq!(rig.reading, None, "{node}");
+    }
+    rig.envelope(NodeId(12), Envelope::Joined { generation });
+    assert_eq!(rig.reading, Some((generation, 0)));
 }
 
 #[test]

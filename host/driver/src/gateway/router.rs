@@ -299,7 +299,7 @@ impl<W, R> Router<W, R> {
                 view.placement.owner(view.layout.partition(&request.key, self.catalog.is_composite(request.operator)))
             }
             Question::Await(id) => memory_of(*id, &view.placement),
-            Question::Admin(_) => WorkerId(0),
+            Question::Admin(_) => unreachable!("admin queries are no client's questions"),
         }
     }
 

@@ -191,6 +191,15 @@ fn reply(id: u128) -> Response {
 }
 
 #[test]
+fn questions_that_are_many_or_long_leave_before_they_are_flushed() {
+    let mut rig = Rig::live();
+    let long = Request { args: vec![b' '; 1 << 20].into(), ..request(1, "a", false) };
+    rig.client(|waiter| ClientMessage::Request(ClientRequest::Query { request: long, waiter }));
+    assert_eq!(rig.asked.iter().map(|(to, _)| *to).collect::<Vec<_>>(), [owner("a")]);
+    assert_eq!(rig.pass().len(), 1, "and not again");
+}
+
+#[test]
 fn requests_go_to_their_worker_and_answers_to_their_client() {
     let _transcript = scenario!("gateway");
     let mut rig = Rig::live();

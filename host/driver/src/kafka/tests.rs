@@ -181,6 +181,7 @@ fn records_too_far_ahead_wait_in_order_and_their_partition_is_paused() {
     let mut rig = Rig::new();
     rig.read([0, WINDOW, WINDOW + 1]);
     assert_eq!((rig.asked.len(), &rig.paused[..]), (1, &[0][..]));
+    assert_eq!(rig.front.under_way(), 3);
     rig.answer(1, reply());
     assert_eq!(rig.asked.len(), 1, "the reply is not durable yet");
     rig.step(FrontEvent::Written(place(0)));

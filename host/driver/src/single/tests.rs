@@ -14,6 +14,7 @@ use styx_protocol::transaction::Request;
 use styx_transcript::{did, scenario, told};
 
 use super::*;
+use crate::fullness::Full;
 
 /// A process with a log, both of which a test holds in its hands. Guests do nothing.
 struct Rig {
@@ -26,6 +27,7 @@ struct Rig {
     answers: Vec<(u64, Answer)>,
     responses: Vec<(u64, Response)>,
     snapshots: Vec<(u64, Result<(), NoSnapshot>)>,
+    full: Vec<Full>,
     ended: u32,
 }
 
@@ -78,6 +80,7 @@ impl Rig {
             answers: Vec::new(),
             responses: Vec::new(),
             snapshots: Vec::new(),
+            full: Vec::new(),
             ended: 0,
         };
         for record in log {
@@ -113,6 +116,7 @@ impl Rig {
                     self.snapshots.push((waiter, result.map(|_| ())));
                 }
                 SingleEffect::KeepSuspects(suspects) => self.suspects = Some(suspects),
+                SingleEffect::Full(full) => self.full.push(full),
                 SingleEffect::End => self.ended += 1,
                 _ => {}
             }
@@ -211,6 +215,17 @@ fn entities_are_shown_between_epochs() {
     rig.synced(1);
     rig.execute();
     assert!(matches!(rig.responses[..], [(2, Response::Value { epoch: Epoch(1), .. })]), "{:?}", rig.responses);
+}
+
+#[test]
+fn who_gets_no_more_state_is_told_when_the_log_is_replayed_and_not_before() {
+    let _transcript = scenario!("single");
+    let config = SingleConfig { state_max: 0, ..config() };
+    let mut rig = Rig::with(config, Vec::new());
+    assert_eq!(rig.full, []);
+    rig.settle();
+    rig.settle();
+    assert_eq!(rig.full, [Full { all: true, apps: vec![] }], "once");
 }
 
 #[test]

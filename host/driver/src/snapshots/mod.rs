@@ -237,11 +237,6 @@ impl<W> SnapshotScheduler<W> {
         matches!(self.stage, Stage::Idle { .. }) && self.waiting.is_empty()
     }
 
-    /// The last snapshot that this process has taken.
-    pub fn last(&self) -> Option<&SnapshotSummary> {
-        self.last.as_ref()
-    }
-
     /// When [`SnapshotScheduler::tick`] has something to do.
     pub fn due(&self) -> Option<Instant> {
         match &self.stage {

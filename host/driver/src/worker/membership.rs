@@ -206,10 +206,7 @@ impl<L, R> Membership<L, R> {
 
     /// Tells the coordinator that this worker is ready for the log.
     pub(super) fn join(&mut self, effects: &mut Vec<WorkerEffect<L, R>>) {
-        assert!(
-            self.missing.is_empty() && self.progress == Progress::Beginning,
-            "a worker joins once, when it is ready"
-        );
+        assert!(self.missing.is_empty() && self.is_beginning(), "a worker joins once, when it is ready");
         self.progress = Progress::Replaying;
         self.report(effects);
     }
@@ -251,7 +248,7 @@ impl<L, R> Membership<L, R> {
         if !self.missing.is_empty() {
             return Vec::new();
         }
-        if self.progress == Progress::Beginning {
+        if self.is_beginning() {
             self.join(effects);
             return Vec::new();
         }
@@ -612,6 +609,6 @@ impl<L, R> Membership<L, R> {
             effects.push(WorkerEffect::AbandonParts);
         }
         effects.push(WorkerEffect::PublishCatalog(Arc::new(Catalog::default())));
-        (self.progress != Progress::Beginning).then(|| Box::new(self.machine))
+        (!self.is_beginning()).then(|| Box::new(self.machine))
     }
 }

@@ -247,9 +247,9 @@ impl<L, R> WorkerDriver<L, R> {
         }
         let nobody = BTreeMap::new();
         let workers = self.membership.as_ref().map_or(&nobody, |membership| membership.workers());
-        let restores = || self.membership.as_ref().is_some_and(|membership| membership.is_beginning());
         if let Some(hello) = self.heartbeat.hello(now, workers)
-            && !(planted(Bug::SilentWhileRestoring) && restores())
+            && !(planted(Bug::SilentWhileRestoring)
+                && self.membership.as_ref().is_some_and(|membership| membership.is_beginning()))
         {
             let copied = self.membership.as_ref().and_then(|membership| membership.machine().copying());
             let holds = self.membership.as_mut().and_then(|membership| membership.holds(now, self.config.state_max));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use styx_protocol::attempt::Execution;
-use styx_protocol::catalog::{Catalog, Control, Digest};
+use styx_protocol::catalog::{Catalog, Component, Control, Deployment, Digest};
 use styx_protocol::entity::Layout;
 use styx_protocol::ids::{EngineHash, Epoch, OperatorId, PlacementVersion, RequestId, Timestamp, WorkerId};
 use styx_protocol::machine::worker::{Batch, ClientRequest, Executed, PIECE_BYTES, STEP_MAX};
@@ -137,6 +137,9 @@ impl Rig {
                 WorkerEffect::Disconnect(node) => self.others.push(format!("disconnect {}", node.0)),
                 WorkerEffect::PeerError => self.others.push("peer error".into()),
                 WorkerEffect::Refused(why) => self.others.push(format!("refused: {why}")),
+                WorkerEffect::PublishCatalog(catalog) => {
+                    self.others.push(format!("publish {} apps", catalog.apps().count()));
+                }
                 WorkerEffect::End => self.others.push("end".into()),
                 WorkerEffect::Halt(why) => self.others.push(format!("halt: {why}")),
                 _ => {}
@@ -511,12 +514,10 @@ fn who_cannot_restore_a_snapshot_tells_the_coordinator_and_begins_nothing() {
     assert_eq!(rig.controls.len(), 2, "the first may be lost: {:?}", rig.controls);
 }
 
-#[test]
-fn who_has_restored_a_snapshot_joins_once_its_components_are_compiled() {
-    let _transcript = scenario!("worker");
-    let digest = Digest([3; 32]);
+/// A snapshot of epoch 9, of nothing but what is deployed.
+fn restored(deployment: Deployment) -> Box<RestoredState> {
     let mut catalog = Catalog::default();
-    catalog.apply(&Control::Deploy(shop(digest)));
+    catalog.apply(&Control::Deploy(deployment));
     let frame = SnapshotHeader {
         generation: Generation(0),
         epoch: Epoch(9),
@@ -527,12 +528,17 @@ fn who_has_restored_a_snapshot_joins_once_its_components_are_compiled() {
         seating: None,
     };
     let replies = RestoredReplies::new(vec![], LAYOUT.partitions);
-    let state = RestoredState { frame, partitions: vec![], carried: vec![], replies };
+    Box::new(RestoredState { frame, partitions: vec![], carried: vec![], replies })
+}
 
+#[test]
+fn who_has_restored_a_snapshot_joins_once_its_components_are_compiled() {
+    let _transcript = scenario!("worker");
+    let digest = Digest([3; 32]);
     let mut rig = Rig::new();
     rig.network(NetworkEvent::Connected { peer: COORDINATOR, restarted: false });
     rig.invite_with(1, &[ME], snapshots());
-    rig.step(WorkerEvent::Restored { generation: Generation(1), result: Ok(Some(Box::new(state))) });
+    rig.step(WorkerEvent::Restored { generation: Generation(1), result: Ok(Some(restored(shop(digest)))) });
     assert!(rig.controls.is_empty(), "a component is missing: {:?}", rig.controls);
     rig.step(WorkerEvent::ComponentPrepared(digest, Ok(())));
     let joined = |(to, envelope): &(NodeId, Envelope)| {
@@ -553,6 +559,61 @@ fn who_has_restored_a_snapshot_joins_once_its_components_are_compiled() {
         let own = Envelope::PartWritten { generation: Generation(1), part: written.clone() };
         assert!(rig.controls.iter().all(|control| *control == (COORDINATOR, own.clone())), "{:?}", rig.controls);
     }
+}
+
+#[test]
+fn who_has_restored_a_snapshot_joins_when_the_last_component_is_compiled_and_ends_if_one_cannot_be() {
+    let _transcript = scenario!("worker");
+    let digests = [Digest([3; 32]), Digest([4; 32])];
+    for fails in [false, true] {
+        let mut deployment = shop(digests[0]);
+        let second = Component { name: "d".into(), digest: digests[1], ..deployment.components[0].clone() };
+        deployment.components.push(second);
+        let mut rig = Rig::new();
+        rig.network(NetworkEvent::Connected { peer: COORDINATOR, restarted: false });
+        rig.invite_with(1, &[ME], snapshots());
+        rig.step(WorkerEvent::Restored { generation: Generation(1), result: Ok(Some(restored(deployment))) });
+        let joins = |rig: &Rig| {
+            let joins = |(_, envelope): &&(NodeId, Envelope)| matches!(envelope, Envelope::Joined { .. });
+            rig.controls.iter().filter(joins).count()
+        };
+        rig.step(WorkerEvent::ComponentPrepared(digests[1], Ok(())));
+        assert_eq!(joins(&rig), 0, "one is missing");
+        let result = if fails { Err("no memory".into()) } else { Ok(()) };
+        rig.step(WorkerEvent::ComponentPrepared(digests[0], result));
+        let halts = rig.has("halt: a deployed component cannot be loaded: no memory");
+        assert_eq!((joins(&rig), halts), if fails { (0, 1) } else { (1, 0) });
+    }
+}
+
+#[test]
+fn questions_that_are_ahead_of_the_placement_are_returned_when_the_generation_ends() {
+    let _transcript = scenario!("worker");
+    let mut rig = Rig::live();
+    let query =
+        Query { ticket: 1, generation: Generation(1), placement: PlacementVersion::FIRST.next(), question: submit(1) };
+    rig.control(GATEWAY, Envelope::Queries(vec![query]));
+    assert_eq!(rig.settle(), [], "the epoch that brings it is on its way");
+    rig.beat(1, 2, 0);
+    assert_eq!(rig.settle(), [Response::WrongGeneration]);
+}
+
+#[test]
+fn what_is_deployed_is_shown_to_clients_once_each_time_that_it_changes() {
+    let _transcript = scenario!("worker");
+    let mut rig = Rig::live();
+    let digest = Digest([3; 32]);
+    rig.step(WorkerEvent::ComponentPrepared(digest, Ok(())));
+    rig.control(COORDINATOR, Envelope::PrepareComponent(digest));
+    rig.step(WorkerEvent::ComponentPrepared(digest, Ok(())));
+    let control = Control::Deploy(shop(digest));
+    rig.coordinate(coordinator::Input::Control { control, waiter: None });
+    rig.cut();
+    assert_eq!(rig.has("publish 1 apps"), 1, "{:?}", rig.others);
+    rig.ask(1, 1, submit(1));
+    rig.cut();
+    rig.execute();
+    assert_eq!((rig.records.len(), rig.has("publish 1 apps")), (2, 1), "the next epoch deploys nothing");
 }
 
 #[test]

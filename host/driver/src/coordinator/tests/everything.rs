@@ -174,6 +174,18 @@ fn everything_happens_to_a_coordinator_of_nobody() {
 }
 
 #[test]
+fn everything_happens_to_a_coordinator_whose_workers_restore() {
+    let _transcript = scenario!("coordinator");
+    each_in(|| {
+        let mut rig = Rig::new(config(true), Leadership::Forever);
+        rig.store.push_back(Ok(Some(found(9))));
+        rig.slow_joins = true;
+        rig.beats(4);
+        rig
+    });
+}
+
+#[test]
 fn everything_happens_to_a_coordinator_that_replays() {
     let _transcript = scenario!("coordinator");
     each_in(|| {

@@ -198,6 +198,23 @@ fn who_was_emptied_stays_so_when_members_change_and_when_the_coordinator_is_anot
 }
 
 #[test]
+fn what_a_worker_that_leaves_had_goes_to_those_that_were_not_emptied() {
+    let mut rig = Rig::new(CoordinatorConfig { workers: 3, ..config(false) }, Leadership::Forever);
+    rig.nodes.push(NEW);
+    rig.beats(4);
+    rig.mail = true;
+    rig.migrate(Goal::Empty(NodeId(12)), MigrationOptions::default());
+    rig.leaving.push(NodeId(11));
+    rig.beats(10);
+    assert_eq!(rig.owners(), [NEW.0; 4]);
+    // There is nobody else any more.
+    rig.nodes.retain(|node| *node != NodeId(11));
+    rig.leaving.push(NEW);
+    rig.beats(10);
+    assert_eq!(rig.owners(), [12; 4]);
+}
+
+#[test]
 fn a_migration_that_stops_everything_is_done_when_the_next_generation_is_live() {
     let mut rig = Rig::live(false);
     let (generation, before) = (rig.generation, rig.owners());
@@ -206,7 +223,9 @@ fn a_migration_that_stops_everything_is_done_when_the_next_generation_is_live() 
     let other = rig.nodes.iter().copied().find(|node| node.0 != before[0]).unwrap();
     rig.migrate(moves(NodeId(before[0])), options);
     assert_eq!(rig.generation, generation, "it is there already");
-    rig.migrate(moves(other), options);
+    rig.step(Event::Migrate { goal: moves(other), options, waiter: Some("admin") });
+    let begun = shown(&rig).unwrap();
+    assert!(!begun.state.has_ended() && begun.partitions.of == 1, "it is shown while it is under way: {begun:?}");
     rig.beats(10);
     assert_eq!((rig.generation, rig.owners()[0]), (generation.next(), other.0));
     assert_eq!(rig.owners()[1..], before[1..]);
