@@ -11,11 +11,19 @@ cd "$(dirname "$0")/.."
 
 kept=target/times.tsv
 beside=target/beside
-table() { awk -F'\t' '{ printf "  %6d s  %s%s\n", $1, $3, $2 == 0 ? "" : "  ✗"; all += $1 } END { printf "  %6d s  in all\n", all }' "$kept" >&2; }
+table() {
+  awk -F'\t' '
+    { printf "  %6d s %6d s  %s%s\n", $1, $4, $3, $2 == 0 ? "" : "  ✗"; all += $1; busy += $4 }
+    BEGIN { print "   lasted  processors" }
+    END { printf "  %6d s %6d s  in all\n", all, busy }' "$kept" >&2
+}
 run() {
-  local result=0 began=$EPOCHSECONDS
+  local result=0 began=$EPOCHSECONDS times
   "$@" || result=$?
-  printf '%d\t%d\t%s\n' $((EPOCHSECONDS - began)) "$result" "${name-}$*" >>"$kept"
+  # In seconds, of all that this shell has waited for. Not in a shell of its own, which has waited for nothing.
+  times >"$kept.times"
+  times=$(awk 'NR == 2 { split($1 "m" $2, of, /[ms]+/); print int(60 * (of[1] + of[3]) + of[2] + of[4]) }' "$kept.times")
+  printf '%d\t%d\t%s\t%d\n' $((EPOCHSECONDS - began)) "$result" "${name-}$*" "$times" >>"$kept"
   return "$result"
 }
 stop() { [ ! -e "$beside/pid" ] || kill -- "-$(cat "$beside/pid")" 2>/dev/null || true; }
@@ -43,7 +51,8 @@ case "${1:?a command, \`begin\`, \`beside\`, \`join\` or \`end\`}" in
   join)
     began=$EPOCHSECONDS
     while kill -0 "$(cat "$beside/pid")" 2>/dev/null; do sleep 0.5; done
-    printf '%d\t%d\t%s\n' $((EPOCHSECONDS - began)) "$(cat "$beside/result")" "for what ran beside, $(cut -f1,3 "$beside/times" | tr '\t' ' ')" >>"$kept"
+    ran=$(cut -f1,3 "$beside/times" | tr '\t' ' ')
+    printf '%d\t%d\t%s\t%d\n' $((EPOCHSECONDS - began)) "$(cat "$beside/result")" "for what ran beside, $ran" "$(cut -f4 "$beside/times")" >>"$kept"
     if [ "$(cat "$beside/result")" != 0 ]; then
       cat "$beside/output" >&2
       table
