@@ -153,3 +153,16 @@ impl serde::Serialize for RequestId {
         serializer.collect_str(self)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_read_as_it_is_shown() {
+        let id = RequestId(0x0123_4567_89ab_cdef_0000_0000_0000_00ff);
+        assert_eq!(id.to_string(), "0123456789abcdef00000000000000ff");
+        assert_eq!(id.to_string().parse(), Ok(id));
+        assert!("g".parse::<RequestId>().is_err() && "".parse::<RequestId>().is_err());
+    }
+}

@@ -98,3 +98,31 @@ impl<W, R> CoordinatorDriver<W, R> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use styx_protocol::ids::{EngineHash, Generation};
+    use styx_protocol::membership::Build;
+
+    use super::*;
+
+    #[test]
+    fn who_wants_to_go_is_waited_for_since_it_said_so_first_in_its_life() {
+        let node = NodeId(1);
+        let hello = |life, leaving| {
+            let build = Build { version: "1".into(), engine: EngineHash(1) };
+            Hello { life, build, generation: Generation(1), heard: 0, silent: vec![], leaving }
+        };
+        let member = |life| Seated { place: node, life };
+        let overdue = |leaving: &Leaving, at| leaving.is_overdue(node, Duration::from_micros(10), Instant(at));
+        let mut leaving = Leaving::default();
+        assert!(!leaving.heard(node, &hello(1, false), Instant(99)) && !leaving.has(&member(1)));
+        assert!(leaving.heard(node, &hello(1, true), Instant(100)));
+        assert!(!leaving.heard(node, &hello(1, true), Instant(105)), "it has said so");
+        assert_eq!([109, 110].map(|at| overdue(&leaving, at)), [false, true]);
+        assert!(leaving.has(&member(1)) && !leaving.has(&member(2)) && leaving.is_any(&[member(2), member(1)]));
+        assert!(leaving.heard(node, &hello(2, true), Instant(120)), "another process");
+        assert_eq!([129, 130].map(|at| overdue(&leaving, at)), [false, true]);
+        assert!(!leaving.heard(node, &hello(2, false), Instant(131)) && !overdue(&leaving, 999), "it stays");
+    }
+}

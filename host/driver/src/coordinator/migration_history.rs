@@ -272,6 +272,16 @@ mod tests {
     }
 
     #[test]
+    fn one_under_way_gives_to_each_of_its_new_owners_and_one_that_is_over_to_nobody() {
+        let mut history = MigrationHistory::default();
+        let transfer = |to| Transfer { from: WorkerId(0), to: WorkerId(to), partitions: 4 };
+        history.begin(Begun { transfers: vec![transfer(1), transfer(3)], ..begun(3, 2) }, Instant(0), WALL);
+        assert_eq!([0, 1, 2, 3].map(|worker| history.gives_to(worker)), [false, true, false, true]);
+        history.end(MigrationState::Cancelled, Instant(9), WALL);
+        assert!(!history.gives_to(1));
+    }
+
+    #[test]
     fn what_owners_say_is_added_up_and_told_at_most_every_so_often() {
         let mut history = MigrationHistory::default();
         history.begin(begun(3, 2), Instant(0), WALL);

@@ -509,8 +509,10 @@ mod tests {
             }
             table.trim(Timestamp(100));
             assert_eq!((table.forgotten_early(), table.len() as u64), (early, 5 - early), "{retention:?}");
+            assert!(!table.is_empty());
             table.trim(Timestamp(101));
             assert_eq!((table.forgotten_early(), table.len()), (early, 0), "{retention:?}");
+            assert!(table.is_empty());
         }
     }
 
@@ -540,6 +542,24 @@ mod tests {
         table.begin(RequestId(0), 0);
         table.trim(Timestamp(u64::MAX));
         assert_eq!(table.len(), 2, "those that have not ended");
+    }
+
+    #[test]
+    fn replies_are_copied_in_pieces_of_so_many_bytes_and_one_at_least() {
+        let mut table = ReplyTable::new(Retention::default(), 1);
+        for number in 0..5 {
+            let id = RequestId(number);
+            table.begin(id, 0);
+            table.end(&Reply { id, tid: Tid(1), epoch: Epoch(1), outcome: Ok(b"1"[..].into()) }, Timestamp(0));
+        }
+        let each = ENTRY_BYTES as usize + 1;
+        for (bytes, expected) in [(0, 1), (each, 1), (each + 1, 2), (2 * each, 2), (4 * each, 4), (4 * each + 1, 5)] {
+            let (copied, last) = table.copy(PartitionId(0), None, bytes);
+            assert!(copied.iter().map(|kept| kept.id.0).eq(0..expected), "{bytes}: {copied:?}");
+            assert_eq!(last, expected == 5);
+        }
+        let (copied, last) = table.copy(PartitionId(0), Some(RequestId(2)), 9 * each);
+        assert!(copied.iter().map(|kept| kept.id.0).eq(3..5) && last);
     }
 
     #[test]

@@ -813,6 +813,8 @@ mod tests {
         assert_eq!(replies, answered(0..3));
 
         let whole = mail.clone();
+        assert_eq!(whole.clone().split(whole.len(), usize::MAX), std::slice::from_ref(&whole), "it need not be split");
+        assert!(!whole.is_empty() && Mail { round: Round(7), ..Mail::default() }.is_empty());
         let mut tasks = mail.split(2, usize::MAX).into_iter();
         assert_eq!(tasks.len(), 3);
         let mut joined = tasks.next().unwrap();
@@ -825,5 +827,30 @@ mod tests {
         let pieces = replies.clone().split(10, 1200);
         assert_eq!(pieces.iter().map(Mail::len).collect::<Vec<_>>(), [1, 1, 1, 1]);
         assert!(replies.weight() >= 1000 && replies.split(10, 2000).len() == 1);
+    }
+
+    #[test]
+    fn what_a_long_transaction_writes_is_told_in_pieces_by_its_keys_and_values() {
+        let layout = crate::state::entity::Layout { seed: 1, partitions: 4 };
+        let write = |key: usize, value: Option<usize>| {
+            let entity = Entity::new(&layout, OperatorId(1), false, "k".repeat(key).as_str().into());
+            JoinWrite(entity, value.map(|bytes| vec![7; bytes].into()))
+        };
+        let header = Join::of_query(RunId(1), WorkerId(0)).header;
+        let pieces = |most: usize, bytes: usize, writes: &[JoinWrite]| {
+            let pieces = Join::in_pieces(header, RunId(1), writes.to_vec(), most, bytes);
+            let (last, others) = pieces.split_last().unwrap();
+            assert!(last.last && !others.iter().any(|piece| piece.last), "whoever hears them knows when that is all");
+            assert!(pieces.iter().flat_map(|piece| &piece.writes).eq(writes));
+            pieces.iter().map(|piece| piece.writes.len()).collect::<Vec<_>>()
+        };
+        assert_eq!(pieces(9, 1000, &[]), [0]);
+        let (keys, values) = (vec![write(500, None); 3], vec![write(1, Some(499)); 3]);
+        for writes in [keys, values] {
+            assert_eq!(pieces(9, 3 * (ENTRY + 500), &writes), [3]);
+            assert_eq!(pieces(2, 3 * (ENTRY + 500), &writes), [2, 1]);
+            assert_eq!(pieces(9, 2 * (ENTRY + 500), &writes), [2, 1]);
+            assert_eq!(pieces(9, 1, &writes), [1, 1, 1]);
+        }
     }
 }

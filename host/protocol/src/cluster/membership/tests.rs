@@ -169,6 +169,59 @@ fn a_number_is_durable_before_anybody_hears_of_it() {
 }
 
 #[test]
+fn only_the_number_that_was_to_be_durable_begins_a_generation() {
+    let mut membership = Membership::new(build(EngineHash(7)), PATIENCE, Generation(8), 1, 1);
+    let hello = Hello { heard: 5, ..Member::new(1, build(EngineHash(7))).hello(vec![]) };
+    let mut actions = vec![];
+    membership.step(10, Input::Hello { from: 1u16, hello }, &mut actions);
+    assert_eq!(actions.last(), Some(&Action::Persist(Generation(9))));
+    for (durable, begins) in [(8, false), (10, false), (9, true), (9, false)] {
+        actions.clear();
+        membership.step(11, Input::Persisted(Generation(durable)), &mut actions);
+        assert_eq!(actions.iter().any(|action| matches!(action, Action::Begin { .. })), begins, "{durable}");
+    }
+    assert_eq!(membership.generation(), Generation(9));
+}
+
+/// A process that is no member says, at the first of these times, which beat it has heard last; time goes on to the second.
+fn say(membership: &mut Membership<u16>, place: u16, times: [u64; 2], heard: u64) -> Vec<Action<u16>> {
+    let mut actions = vec![];
+    let hello = Hello { heard, ..Member::new(1, build(EngineHash(7))).hello(vec![]) };
+    membership.step(times[0], Input::Hello { from: place, hello }, &mut actions);
+    membership.step(times[1], Input::Tick, &mut actions);
+    actions
+}
+
+#[test]
+fn patience_ends_to_the_microsecond() {
+    let alone = || {
+        let mut membership = Membership::new(build(EngineHash(7)), PATIENCE, Generation(0), 1, 1);
+        say(&mut membership, 1, [10, 10], 5);
+        membership.step(10, Input::Persisted(Generation(1)), &mut vec![]);
+        membership.step(10, Input::Live(Generation(1)), &mut vec![]);
+        membership
+    };
+    // Silent since the beat of time 5.
+    for (now, lost) in [(104, false), (105, true)] {
+        let mut actions = vec![];
+        alone().step(now, Input::Tick, &mut actions);
+        assert_eq!(actions.contains(&Action::Suspend), lost, "{now}");
+    }
+    // A newcomer, reachable since time 20.
+    for (now, settled) in [(69, false), (70, true)] {
+        let mut membership = alone();
+        let actions = say(&mut membership, 2, [20, now], 15);
+        assert_eq!(actions.contains(&Action::Drain(Generation(1))), settled, "{now}: {actions:?}");
+    }
+    // The first of two that are awaited.
+    for (now, begins) in [(59, false), (60, true)] {
+        let mut membership = Membership::new(build(EngineHash(7)), PATIENCE, Generation(0), 2, 1);
+        let actions = say(&mut membership, 1, [10, now], 5);
+        assert_eq!(actions.contains(&Action::Persist(Generation(1))), begins, "{now}: {actions:?}");
+    }
+}
+
+#[test]
 fn who_shows_that_beats_arrive_counts_at_once_but_not_by_a_beat_to_come() {
     for (heard, counts) in [(0, false), (5, true), (10, true), (11, false)] {
         let mut membership = Membership::new(build(EngineHash(7)), PATIENCE, Generation(0), 1, 1);

@@ -128,13 +128,75 @@ fn the_invoked_entity_is_read_written_and_deleted_without_its_key() {
     assert_eq!(failed.writes().count(), 0, "who fails writes nothing");
 }
 
+/// So that a host hands the value in with the call, and notes that it was read only if it was used.
+#[test]
+fn the_value_of_the_invoked_entity_is_known_before_it_is_read() {
+    let own = Entity::new(&LAYOUT, operator(), false, "own".into());
+    let value = |byte: u8| Value::from([byte]);
+    let mut state = State::new(LAYOUT);
+    state.apply((own.clone(), Some(value(1))));
+    let begin = |state: State| {
+        let transaction = attempt("write").transaction().clone();
+        Attempt::begin(transaction, Arc::new(state), catalog())
+    };
+    let mut alone = begin(state);
+    assert!(matches!(alone.start(), Next::Invoke));
+    assert_eq!(alone.own_value(), OwnValue::Value(&value(1)));
+    assert!(alone.execution.footprint.accesses.is_empty(), "nothing is reserved by a look");
+    alone.read_own();
+    let accesses = &alone.execution.footprint.accesses;
+    assert!(!accesses.is_empty() && accesses.iter().all(|(entity, access)| *entity == own && access.is_read()));
+    alone.put_own(&[2]);
+    assert_eq!(alone.own_value(), OwnValue::Value(&value(2)), "its own writes come first");
+    alone.delete_own();
+    assert_eq!(alone.own_value(), OwnValue::Absent);
+    alone.doom(Abort::new(Code::Aborted, "no"));
+    assert_eq!(alone.own_value(), OwnValue::Unknown);
+    alone.read_own();
+    assert_eq!(alone.get_own(), None, "whoever is doomed reads nothing");
+    // In the fallback, what those before it have written comes before what is committed.
+    for written in [Some(value(3)), None] {
+        let mut overlay = Overlay::default();
+        overlay.apply((own.clone(), written.clone()));
+        let mut first = running("write");
+        first.get_own();
+        first.invoked(Ok(Value::default()));
+        let cached = Arc::new(first.take_execution(Ok(Value::default())));
+        let mut again = begin(State::new(LAYOUT)).fall_back(Box::new(overlay), cached);
+        assert!(matches!(again.start(), Next::Invoke));
+        assert_eq!(again.own_value(), written.as_ref().map_or(OwnValue::Absent, OwnValue::Value));
+    }
+    assert_eq!(running("write").own_value(), OwnValue::Absent);
+}
+
+/// For whoever watches.
+#[test]
+fn among_several_workers_a_function_knows_whether_it_was_called_asynchronously() {
+    let here = |attempt: &Attempt| {
+        let mut keys = (0..100).map(|number| number.to_string());
+        let local = |key: &String| attempt.elsewhere(&Entity::new(&LAYOUT, operator(), false, key.as_str().into()));
+        keys.find(|key| local(key).is_none()).unwrap()
+    };
+    let mut attempt = shared(Mode::STRICT);
+    let key = here(&attempt);
+    assert_eq!(attempt.frame().asynchronous(), Some(false), "the root");
+    assert!(matches!(attempt.call("o", &key, "write", b"[]"), Next::Invoke));
+    assert_eq!(attempt.frame().asynchronous(), Some(false));
+    attempt.invoked(Ok(Value::default()));
+    attempt.call_async("o", &key, "write", b"[]");
+    assert!(matches!(attempt.invoked(Ok(Value::default())), Next::Invoke));
+    assert_eq!(attempt.frame().asynchronous(), Some(true), "it runs when its caller has returned");
+    assert!(matches!(attempt.call("bank", &key, "read", b"[]"), Next::Done(_) | Next::Invoke));
+    assert_eq!(running("write").frame().asynchronous(), None, "one worker keeps no paths");
+}
+
 #[test]
 fn a_function_that_is_declared_read_only_and_writes_dooms_its_transaction() {
     for write in [|attempt: &mut Attempt| attempt.put_own(b"1"), Attempt::delete_own] {
         let mut attempt = running("read");
         write(&mut attempt);
         assert!(attempt.is_doomed() && attempt.is_settled());
-        assert!(attempt.execution.footprint.accesses.iter().next().is_none(), "nothing was noted");
+        assert!(attempt.execution.footprint.accesses.is_empty(), "nothing was noted");
         assert_eq!(attempt.take_execution(Ok(Value::default())).outcome.unwrap_err().code, Code::ReadOnly);
     }
 }
@@ -187,7 +249,7 @@ fn of_what_is_postponed_nothing_counts() {
     attempt.doom(Abort::new(Code::LimitExceeded, "too much"));
     attempt.postpone();
     let execution = attempt.take_execution(Ok(Value::default()));
-    assert!(execution.postponed && execution.footprint.accesses.iter().next().is_none() && execution.calls.is_empty());
+    assert!(execution.postponed && execution.footprint.accesses.is_empty() && execution.calls.is_empty());
     assert_eq!((execution.outcome.is_ok(), execution.fuel), (true, 7), "not even why it ended");
 }
 

@@ -153,3 +153,33 @@ impl<W> Migration<W> {
         matches!(self.stage, Stage::Durable) && self.incomplete.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_in_mode_immediate_is_over_when_each_new_owner_has_said_once_that_it_has_all() {
+        let now = Placement::round_robin(6, 3);
+        let mut owners = now.owners().to_vec();
+        (owners[0], owners[3]) = (WorkerId(1), WorkerId(2));
+        let (mut migration, moves) = Migration::new(&now, now.next(owners), MovingMode::Immediate, Some("waiter"));
+        let moved = vec![(PartitionId(0), WorkerId(1)), (PartitionId(3), WorkerId(2))];
+        assert_eq!(moves, BTreeMap::from([(WorkerId(0), moved)]));
+        assert_eq!(migration.copied(WorkerId(1)), Err(()), "nothing leaves it");
+        assert_eq!(migration.copied(WorkerId(0)), Ok(true));
+        assert_eq!(migration.copied(WorkerId(0)), Err(()), "it has said so");
+        migration.fall_due();
+        assert_eq!(migration.complete(WorkerId(1)), Err(()), "owners have not changed");
+        migration.place(Epoch(5));
+        assert_eq!(migration.complete(WorkerId(0)), Err(()), "it gets nothing");
+        assert_eq!(migration.complete(WorkerId(1)), Ok(()));
+        assert_eq!(migration.complete(WorkerId(1)), Err(()), "it has all");
+        migration.durable(Epoch(4));
+        assert_eq!((migration.stage(), migration.is_over()), (MigrationStage::Arriving, false));
+        migration.durable(Epoch(5));
+        assert!(!migration.is_over());
+        assert_eq!(migration.complete(WorkerId(2)), Ok(()));
+        assert!(migration.is_over());
+    }
+}

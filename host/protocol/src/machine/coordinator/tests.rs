@@ -334,6 +334,32 @@ fn what_is_carried_is_in_the_order_of_tids_whoever_says_so_first() {
 }
 
 #[test]
+fn only_what_waits_for_an_epoch_is_set_aside_by_its_tid() {
+    let (_, mut coordinator, _) = phases().swap_remove(4);
+    let Message::Finished(end) = finished(&coordinator, 1) else { unreachable!() };
+    for worker in 0..WORKERS {
+        let carried = vec![Tid(10 + u64::from(worker))];
+        say(&mut coordinator, worker, Message::Finished(Finished { carried, ..end.clone() }));
+    }
+    for (tid, waits) in [(10, true), (11, true), (1, false)] {
+        let quarantined = Quarantined {
+            subject: Subject::Transaction(Tid(tid)),
+            app: None,
+            function: None,
+            reason: "it ended two processes".into(),
+            since: Timestamp(1),
+        };
+        let mut actions = Vec::new();
+        coordinator.step(Input::Control { control: Control::Quarantine(quarantined), waiter: Some(tid) }, &mut actions);
+        let refused = |action: &Action<u64>| match action {
+            Action::Controlled { waiter, result: Err(abort) } => *waiter == tid && abort.code == Code::BadArguments,
+            _ => false,
+        };
+        assert_eq!(!actions.iter().any(refused), waits, "{tid}: {actions:?}");
+    }
+}
+
+#[test]
 fn who_knows_of_other_deployments_is_expelled() {
     let _transcript = scenario!("coordinator");
     let (_, mut coordinator, _) = phases().swap_remove(4);
@@ -408,6 +434,34 @@ fn a_migration_that_cannot_be_is_refused_and_changes_nothing() {
     let mut draining = coordinator();
     draining.step(Input::Drain, &mut Vec::new());
     assert!(refused(&migrate(&mut draining, owners([1, 1, 1, 1]))));
+}
+
+/// Whoever waits for it is told when the last new owner has all, and the log says so.
+#[test]
+fn a_migration_in_mode_immediate_ends_when_it_is_durable_and_everything_has_arrived() {
+    for arrives_first in [false, true] {
+        let mut coordinator = coordinator();
+        let version = coordinator.placement().version().next();
+        let owners = [0, 0, 0, 1].map(WorkerId).to_vec();
+        coordinator.step(Input::Migrate { owners, mode: MovingMode::Immediate, waiter: Some(9) }, &mut Vec::new());
+        say(&mut coordinator, 1, Message::Copied(version));
+        is_refused(&mut coordinator, 0, Message::Complete(version), why::NOT_ASKED);
+        coordinator.step(Input::Tick { now: Timestamp(1) }, &mut Vec::new());
+        assert_eq!(coordinator.migration_stage(), Some(MigrationStage::Arriving));
+        is_refused(&mut coordinator, 0, Message::Complete(version.next()), why::NOT_ASKED);
+        let mut told = Vec::new();
+        for arrives in [arrives_first, !arrives_first] {
+            assert!(told.is_empty() && coordinator.is_migrating());
+            if arrives {
+                told.extend(say(&mut coordinator, 0, Message::Complete(version)));
+            } else {
+                coordinator.step(Input::Durable(Epoch(1)), &mut told);
+            }
+            told.retain(|action| matches!(action, Action::Controlled { .. }));
+        }
+        assert!(matches!(&told[..], [Action::Controlled { waiter: 9, result: Ok(()) }]), "{told:?}");
+        assert!(!coordinator.is_migrating());
+    }
 }
 
 #[test]

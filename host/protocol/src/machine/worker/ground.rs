@@ -312,3 +312,34 @@ impl Ground {
 fn alone(state: &mut Arc<State>) -> &mut State {
     Arc::get_mut(state).expect("no execution keeps the state beyond its batch")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::placement::Placement;
+    use crate::ids::OperatorId;
+    use crate::state::entity::Entity;
+
+    #[test]
+    fn a_step_changes_so_much_and_what_is_left_comes_before_anything_new() {
+        let layout = Layout { seed: 1, partitions: 4 };
+        let placement = Arc::new(Placement::round_robin(layout.partitions, 1));
+        let mut ground = Ground::new(LocalView { me: WorkerId(0), placement }, layout, 5);
+        let write = |number: u32| {
+            let entity = Entity::new(&layout, OperatorId(1), false, number.to_string().as_str().into());
+            (entity, Some(b"1"[..].into()))
+        };
+        ground.write((0..8).map(write));
+        assert_eq!((ground.state().len(), ground.is_changing()), (5, true));
+        ground.begin_step();
+        ground.write([write(8)].into_iter());
+        assert_eq!(ground.state().len(), 5, "others come first");
+        ground.go_on();
+        assert_eq!((ground.state().len(), ground.is_changing()), (9, false));
+        ground.write((9..12).map(write));
+        assert_eq!((ground.state().len(), ground.is_changing()), (10, true), "the step had changed four");
+        ground.go_on();
+        assert_eq!((ground.state().len(), ground.is_changing()), (12, false));
+        ground.take_written();
+    }
+}

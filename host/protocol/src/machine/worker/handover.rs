@@ -82,3 +82,59 @@ impl Handover {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{OperatorId, PartitionId};
+    use crate::state::entity::{Entity, Layout};
+
+    const LAYOUT: Layout = Layout { seed: 1, partitions: 4 };
+
+    /// A state of which so many entities of each partition belong to a snapshot.
+    fn cut(each: usize) -> State {
+        let mut state = State::new(LAYOUT);
+        state.track();
+        let entity = |number: usize| Entity::new(&LAYOUT, OperatorId(1), false, number.to_string().as_str().into());
+        for id in 0..LAYOUT.partitions as u16 {
+            let of_it = (0..).map(entity).filter(|entity| entity.partition() == PartitionId(id));
+            of_it.take(each).for_each(|entity| state.apply((entity, Some(b"1"[..].into()))));
+        }
+        state.cut_delta();
+        state
+    }
+
+    #[test]
+    fn what_departs_and_what_others_fetch_is_handed_over_before_the_state_and_no_more_at_once_than_may() {
+        let mut state = cut(5);
+        let mut handover = Handover::new(3);
+        let untouched = Handover::new(3).depart(vec![cut(5).take(PartitionId(0))]);
+        assert_eq!(untouched.len(), 1, "nobody takes a snapshot");
+        handover.begin();
+        let departed = [0, 1].map(|id| state.take(PartitionId(id)));
+        assert!(handover.depart(departed.into()).is_empty(), "they are kept until all of them is handed over");
+        let mut shadows = [state.take(PartitionId(2))];
+        let (mut handed, mut discarded, mut pieces) = (Vec::new(), 0, Vec::new());
+        while !handover.is_done() {
+            assert!(!handover.is_asked());
+            handover.ask();
+            let mut actions: Vec<Action<u64>> = Vec::new();
+            handover.go_on(&mut state, shadows.iter_mut(), &mut actions);
+            for action in actions {
+                match action {
+                    Action::Changes { changes, last } => {
+                        assert_eq!(last, handover.is_done());
+                        pieces.push(changes.len());
+                        handed.extend(changes.into_iter().map(|(entity, _)| entity.partition().0));
+                    }
+                    Action::Discard(parts) => discarded += parts.partitions.len(),
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        assert_eq!(discarded, 2);
+        assert!(pieces.iter().all(|piece| *piece <= 3), "{pieces:?}");
+        assert_eq!(handed, [[1; 5], [0; 5], [2; 5], [3; 5]].concat());
+        assert!(shadows.iter().all(Partition::is_handed_over));
+    }
+}

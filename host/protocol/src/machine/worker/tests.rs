@@ -3,6 +3,7 @@ mod mails;
 use styx_transcript::{did, scenario, told};
 
 use super::*;
+use crate::abort::Code;
 use crate::cluster::placement::Placement;
 use crate::commit::replies::Retention;
 use crate::execute::attempt::Execution;
@@ -20,9 +21,12 @@ fn worker() -> Worker<u64> {
 
 /// The same, of which snapshots are taken or not.
 fn worker_with(snapshots: bool) -> Worker<u64> {
-    let layout = Layout { seed: 1, partitions: 4 };
-    let config = Config {
-        layout,
+    worker_of(Config { snapshots, ..config() })
+}
+
+fn config() -> Config {
+    Config {
+        layout: Layout { seed: 1, partitions: 4 },
         modes: Modes::default(),
         epoch_size_max: 10,
         epoch_fuel_max: 1 << 40,
@@ -32,12 +36,15 @@ fn worker_with(snapshots: bool) -> Worker<u64> {
         long_max: 4,
         retention: Retention::default(),
         generation: Generation(1),
-        snapshots,
+        snapshots: false,
         step_max: STEP_MAX,
         piece_bytes: PIECE_BYTES,
         claim_order: false,
-    };
-    let placement = Arc::new(Placement::round_robin(layout.partitions, 2));
+    }
+}
+
+fn worker_of(config: Config) -> Worker<u64> {
+    let placement = Arc::new(Placement::round_robin(config.layout.partitions, 2));
     Worker::new(config, LocalView { me: WorkerId(0), placement })
 }
 
@@ -149,6 +156,47 @@ fn a_snapshot_is_not_begun_before_the_last_one_has_left() {
         let left = step(&mut worker, Input::HandOver);
         assert!(matches!(&left[..], [Action::Changes { last: true, .. }]), "{left:?}");
     }
+}
+
+/// A worker between two rounds, of which so many transactions need more than their slice, and one runs at a time.
+fn with_longs(longs: u64) -> Worker<u64> {
+    let mut worker = worker_of(Config { snapshots: true, long_max: 1, ..config() });
+    (1..=longs).for_each(|waiter| drop(submit(&mut worker, waiter)));
+    say(&mut worker, Node::Coordinator, begin(1));
+    let long = |_| Started::Local(Execution { postponed: true, ..Execution::default() });
+    step(&mut worker, Input::Executed(Executed { transactions: (0..longs).map(long).collect(), queries: vec![] }));
+    let begun = say(&mut worker, Node::Coordinator, settle(1));
+    assert_eq!(begun.iter().filter(|action| matches!(action, Action::StartLong(_))).count(), 1, "{begun:?}");
+    worker
+}
+
+#[test]
+fn what_a_snapshot_carries_stands_in_tid_order_whether_it_runs_or_waits() {
+    let mut worker = with_longs(3);
+    let begun = say(&mut worker, Node::Coordinator, Message::Snapshot);
+    let [Action::WorkerSnapshot(part)] = &begun[..] else { panic!("{begun:?}") };
+    assert_eq!(part.carried.len(), 3);
+    assert!(part.carried.is_sorted_by_key(|carried| carried.tid), "{:?}", part.carried);
+}
+
+#[test]
+fn a_request_that_no_record_can_hold_is_refused_and_not_waited_for() {
+    let mut worker = worker();
+    let request = Request {
+        id: RequestId(1),
+        operator: OperatorId(0),
+        function: "f".into(),
+        key: "a".into(),
+        args: vec![b' '; 1 << 20].into(),
+        retained: true,
+        origin: None,
+    };
+    let submit = ClientRequest::Submit { request: Arc::new(request), waiter: 7, receipt: false };
+    let actions = step(&mut worker, Input::Client(submit));
+    let [Action::Respond(responses)] = &actions[..] else { panic!("{actions:?}") };
+    let [ClientResponse::Reply { waiter: 7, reply }] = &responses[..] else { panic!("{responses:?}") };
+    assert_eq!(reply.outcome.as_ref().map_err(|abort| abort.code), Err(Code::TooLarge));
+    assert_eq!(worker.backlog(), 0);
 }
 
 #[test]

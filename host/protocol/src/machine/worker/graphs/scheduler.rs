@@ -66,7 +66,8 @@ impl Scheduler {
     }
 
     pub fn is_quiet(&self) -> bool {
-        self.budget.is_quiet() && self.tasks.is_empty()
+        // What a task is for runs from when the task was made.
+        self.budget.is_quiet()
     }
 
     /// What graphs run on; none between phases.
@@ -196,9 +197,6 @@ impl Scheduler {
                 match part.next_on_agenda() {
                     Some(job) => part.jobs.push_back(job),
                     None => return self.agenda_done(graph),
-                }
-                if part.jobs.is_empty() {
-                    return;
                 }
             }
             let Some(job) = part.jobs.pop_front() else { return };
@@ -449,8 +447,8 @@ impl Scheduler {
         let header = Header { number: part.header.number + 1, mode, ..part.header };
         part.restart(header);
         part.root = Some(Root::default());
-        let shares = if mode.is_strict() { Shares::default() } else { Shares::of(Share::WHOLE) };
-        let fragment = part.add_fragment(Origin::Root, shares);
+        debug_assert!(mode.is_strict(), "there is one thread of control, which needs no shares");
+        let fragment = part.add_fragment(Origin::Root, Shares::default());
         part.jobs.push_back(Job::Start { fragment, task: TaskKind::Root });
         self.renew(graph);
         self.run(graph);

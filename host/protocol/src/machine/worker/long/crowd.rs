@@ -98,4 +98,17 @@ mod tests {
         count(&waiting, false);
         count(&vec![request(&catalog, "loud", 1); COUNT_MAX], true);
     }
+
+    #[test]
+    fn what_waits_is_counted_again_when_it_is_more_than_an_eighth_and_eight_more_or_fewer() {
+        let catalog = catalog();
+        for (before, more) in [(0, 8), (80, 18)] {
+            let mut crowd = Crowd::default();
+            crowd.count(before, vec![request(&catalog, "loud", 1); before].iter(), &catalog);
+            for (len, full) in [(before + more, false), (before + more + 1, true)] {
+                crowd.count(len, vec![request(&catalog, "loud", 8 << 20); len].iter(), &catalog);
+                assert_eq!(crowd.is_full("loud"), full, "{len}");
+            }
+        }
+    }
 }

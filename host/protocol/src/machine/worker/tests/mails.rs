@@ -1,16 +1,21 @@
 //! What another worker says of call graphs and cannot be true: each mail is refused for its own reason, and changes nothing.
 
 use super::*;
+use crate::cluster::worker_set::WorkerSet;
 use crate::commit::share::Share;
+use crate::commit::validate::{Bits, Kind};
 use crate::execute::attempt::{
-    Mode, Operation, Path, RemoteRequest, RemoteResponse, Report, Scan, Stamp, Target, Usage,
+    Mode, Operation, Path, RemoteRequest, RemoteRequests, RemoteResponse, Report, Scan, Stamp, Target, Usage,
 };
-use crate::execute::task::{GraphId, RunId};
+use crate::execute::task::{GraphId, Progress, RunId, SuspendedId};
 use crate::ids::{PartitionId, PlacementVersion, Tid};
 use crate::sequence::catalog::{Component, Consistency, Deployment, Digest, Function, Isolation, Limits, OperatorSpec};
 use crate::state::entity::Entity;
 use crate::state::range::KeyRange;
-use crate::wire::message::{Ack, CachedResult, Decision, Header, Join, JoinWrite, Joined, Order, OrderReply, Question};
+use crate::wire::message::{
+    Ack, CachedResult, Decision, GraphEnd, Header, Join, JoinWrite, Joined, LongAnswer, LongMail, Order, OrderReply,
+    Question,
+};
 
 const LAYOUT: Layout = Layout { seed: 1, partitions: 4 };
 const PEER: WorkerId = WorkerId(1);
@@ -68,7 +73,10 @@ fn operator(worker: &Worker<u64>) -> OperatorId {
 
 /// An entity of a worker.
 fn entity_of(worker: &Worker<u64>, owner: WorkerId) -> Entity {
-    let operator = operator(worker);
+    entity_of_operator(operator(worker), worker, owner)
+}
+
+fn entity_of_operator(operator: OperatorId, worker: &Worker<u64>, owner: WorkerId) -> Entity {
     let entities = (0..100).map(|number| Entity::new(&LAYOUT, operator, false, number.to_string().as_str().into()));
     let placement = worker.view().placement.clone();
     entities.into_iter().find(|entity| placement.owner(entity.partition()) == owner).unwrap()
@@ -134,6 +142,13 @@ fn reply(graph: u64, number: u32) -> OrderReply {
 
 fn ack(graph: u64, number: u32) -> Ack {
     Ack { graph: GraphId(graph), number, share: Some(Share(1)), report: Report::of(PEER) }
+}
+
+/// Of a graph of both workers.
+fn end(tid: u64, kind: Kind) -> GraphEnd {
+    let mut workers = WorkerSet::only(WorkerId(0));
+    workers.merge(&WorkerSet::only(PEER));
+    GraphEnd { tid: Tid(tid), number: 1, kind, snapshot: false, long: false, cacheable: true, workers }
 }
 
 fn join(header: Header, writes: Vec<JoinWrite>) -> Join {
@@ -257,6 +272,105 @@ fn an_answer_that_nobody_has_asked_for_is_refused() {
     is_refused(&mut between, before_the_first, why::NO_ROUND);
 }
 
+/// A worker whose own transaction waits for a call on another one.
+fn calling() -> (Worker<u64>, GraphId) {
+    let mut worker = worker();
+    submit(&mut worker, 1);
+    let Message::Begin(first) = begin(1) else { unreachable!() };
+    let first = Begin { controls: vec![Control::Deploy(deployment())], ..first };
+    let begun = say(&mut worker, Node::Coordinator, Message::Begin(first));
+    let batch = begun.into_iter().find_map(|action| match action {
+        Action::Execute(batch) => Some(batch),
+        _ => None,
+    });
+    let batch = batch.expect("it is executed");
+    let transaction = batch.transactions[0].clone();
+    let attempt = worker.view().attempt(&transaction, &batch.state, &batch.catalog, Mode::Parallel);
+    let call = Target { entity: entity_of(&worker, PEER), ..target(&worker) };
+    let asked = RemoteRequests { operations: vec![(PEER, call.asked())] };
+    let waits = Started::Distributed(Box::new(attempt), Progress::Suspended(SuspendedId(1), asked));
+    drop(batch);
+    let actions = step(&mut worker, Input::Executed(Executed { transactions: vec![waits], queries: vec![] }));
+    let sent = actions.iter().any(|action| matches!(action, Action::Send { to: Node::Worker(PEER), .. }));
+    assert!(sent, "it is called there: {actions:?}");
+    (worker, GraphId(transaction.tid.0))
+}
+
+#[test]
+fn an_answer_that_does_not_fit_what_was_asked_is_refused_and_one_that_does_lets_the_function_go_on() {
+    let _transcript = scenario!("worker");
+    let (mut worker, graph) = calling();
+    let called = || RemoteResponse::called(Ok(b"1"[..].into()));
+    let answer = |answer, share| {
+        let question = Question { fragment: 1, index: 0 };
+        Mail { replies: vec![OrderReply { question, answer, share, ..reply(graph.0, 1) }], ..first_round() }
+    };
+    let before = format!("{worker:?}");
+    let settled = say(&mut worker, Node::Coordinator, settle(1));
+    let early = matches!(&settled[..], [Action::Fault(fault)] if fault.why == why::ANOTHER_PHASE);
+    assert!(early, "something of the round waits: {settled:?}");
+    assert_eq!(before, format!("{worker:?}"));
+    is_refused(&mut worker, answer(RemoteResponse::Value(None), Some(Share(1))), why::NOT_ASKED);
+    is_refused(&mut worker, answer(RemoteResponse::Entries(vec![]), Some(Share(1))), why::NOT_ASKED);
+    is_refused(&mut worker, answer(called(), Some(Share(u32::MAX))), why::SHARES);
+    is_refused(&mut worker, answer(called(), Some(Share::WHOLE)), why::SHARES);
+    let actions = tell(&mut worker, answer(called(), Some(Share(1))));
+    assert!(matches!(&actions[..], [Action::RunTasks(tasks)] if tasks.len() == 1), "{actions:?}");
+    is_refused(&mut worker, answer(called(), None), why::NOT_ASKED);
+}
+
+#[test]
+fn what_another_worker_finds_for_a_long_transaction_is_what_was_asked_for_or_refused() {
+    let mut worker = with_longs(1);
+    let entity = entity_of_operator(OperatorId(0), &worker, PEER);
+    let actions = step(&mut worker, Input::LongRead { run: RunId(1), operation: Operation::Get(entity) });
+    let [Action::Send { to: Node::Worker(PEER), message: Message::Long(asked) }] = &actions[..] else {
+        panic!("{actions:?}")
+    };
+    assert_eq!(asked.asks.len(), 1);
+    let answer = |run, answer| {
+        let answers = vec![LongAnswer { run: RunId(run), answer }];
+        Message::Long(LongMail { answers, ..LongMail::default() })
+    };
+    for other in [RemoteResponse::Entries(vec![]), RemoteResponse::Noted, RemoteResponse::called(Ok(b"1"[..].into()))] {
+        let before = format!("{worker:?}");
+        let actions = say(&mut worker, Node::Worker(PEER), answer(1, other.clone()));
+        let refused = matches!(&actions[..], [Action::Fault(fault)] if fault.why == why::NOT_ASKED);
+        assert!(refused, "{other:?}: {actions:?}");
+        assert_eq!(before, format!("{worker:?}"));
+    }
+    let nobody = say(&mut worker, Node::Worker(PEER), answer(9, RemoteResponse::Value(None)));
+    assert!(nobody.is_empty(), "that run may have been given up: {nobody:?}");
+    let actions = say(&mut worker, Node::Worker(PEER), answer(1, RemoteResponse::Value(None)));
+    let found = matches!(&actions[..], [Action::LongRead { run: RunId(1), answer: RemoteResponse::Value(None) }]);
+    assert!(found, "{actions:?}");
+}
+
+#[test]
+fn an_end_is_decided_once_and_by_dependencies_of_what_several_workers_share() {
+    let _transcript = scenario!("worker");
+    let mut worker = in_a_round();
+    let here = entity_of(&worker, WorkerId(0));
+    is_taken(&mut worker, orders(vec![order(Operation::Get(here))]));
+    let transactions = vec![Started::Local(Execution::default())];
+    step(&mut worker, Input::Executed(Executed { transactions, queries: vec![] }));
+    let ends = |kind| vec![end(1002, kind)];
+    say(&mut worker, Node::Coordinator, Message::Settle { round: Round(1), logged: true, ends: ends(Kind::Wrote) });
+    let decide =
+        |tid| Message::Decide { round: Round(1), bits: vec![(Tid(tid), Bits { waw: true, ..Bits::default() })] };
+    for unknown in [1001, 1003] {
+        is_fault("settled", &mut worker, Node::Coordinator, decide(unknown));
+    }
+    say(&mut worker, Node::Coordinator, decide(1002));
+    let decision = Decision { graph: GraphId(1002), number: 1, commits: false };
+    let decided = |decisions| Mail { fallback: true, decisions, ..first_round() };
+    let other = Decision { graph: GraphId(1004), ..decision };
+    is_refused(&mut worker, decided(vec![other]), why::UNKNOWN_GRAPH);
+    let twice = tell(&mut worker, decided(vec![decision, decision]));
+    let refused = matches!(&twice[..], [Action::Fault(fault), ..] if fault.why == why::NOT_ROOTED);
+    assert!(refused, "{twice:?}");
+}
+
 /// A worker whose own transaction has executed.
 fn settled() -> Worker<u64> {
     let mut worker = in_a_round();
@@ -356,17 +470,7 @@ fn an_epoch_that_cannot_follow_is_refused() {
 #[test]
 fn an_end_of_a_phase_that_cannot_be_is_refused() {
     let _transcript = scenario!("worker");
-    use crate::commit::validate::Kind;
-    use crate::wire::message::GraphEnd;
-    let end = |tid: u64, worker: u16| GraphEnd {
-        tid: Tid(tid),
-        number: 1,
-        kind: Kind::Wrote,
-        snapshot: false,
-        long: false,
-        cacheable: true,
-        workers: crate::cluster::worker_set::WorkerSet::only(WorkerId(worker)),
-    };
+    let end = |tid: u64, worker: u16| GraphEnd { workers: WorkerSet::only(WorkerId(worker)), ..end(tid, Kind::Wrote) };
     let settle = |ends| Message::Settle { round: Round(1), logged: true, ends };
     let mut worker = settled();
     let cases = [
