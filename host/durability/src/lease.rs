@@ -75,3 +75,83 @@ impl Claim {
         self.held.map_or(Ok(()), Lease::release)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use styx_storage::snapshot::{Environment, LeaseRecord, Memory, Runtime, StoreLocation};
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Counting;
+
+    impl Environment for Counting {
+        fn nonce(&self) -> u128 {
+            static LAST: AtomicU64 = AtomicU64::new(0);
+            LAST.fetch_add(1, Ordering::Relaxed).into()
+        }
+
+        fn pause(&self, _: Duration) {}
+    }
+
+    const TERM: Duration = Duration::from_millis(1);
+
+    fn leases(memory: &Memory) -> Leases {
+        Leases::open(&StoreLocation::in_memory(memory), Runtime::Inline(Arc::new(Counting))).unwrap()
+    }
+
+    fn claim(memory: &Memory, holder: &str) -> Claim {
+        Claim::new(leases(memory), holder.to_owned(), TERM, Instant(0))
+    }
+
+    fn step(claim: &mut Claim, now: u64) -> Vec<LeaseEffect> {
+        claim.step(&|| Instant(now)).unwrap()
+    }
+
+    #[test]
+    fn the_store_is_asked_when_that_is_due_and_not_before() {
+        let memory = Memory::default();
+        let stored = || -> LeaseRecord { leases(&memory).read().unwrap().unwrap() };
+        let mut claim = claim(&memory, "a");
+        assert_eq!(step(&mut claim, 0), [LeaseEffect::Lead(Instant(1000))]);
+        let acquired = stored();
+        assert_eq!((acquired.holder.as_str(), acquired.generation, acquired.expires_us), ("a", 1, 1000));
+        assert_eq!(claim.due(), Some(Instant(250)));
+        for now in [1, 249] {
+            assert_eq!(step(&mut claim, now), []);
+            assert_eq!(stored(), acquired);
+        }
+        assert_eq!(step(&mut claim, 250), [LeaseEffect::Lead(Instant(1250))]);
+        assert_eq!((stored().generation, stored().expires_us), (1, 1250));
+    }
+
+    #[test]
+    fn it_stands_by_until_the_lease_is_given_back() {
+        let memory = Memory::default();
+        let (mut first, mut second) = (claim(&memory, "a"), claim(&memory, "b"));
+        assert_eq!(step(&mut first, 0), [LeaseEffect::Lead(Instant(1000))]);
+        assert_eq!(step(&mut second, 0), [LeaseEffect::StandBy("a".to_owned())]);
+        first.release().unwrap();
+        let due = second.due().unwrap();
+        assert_eq!(step(&mut second, due.0), [LeaseEffect::Lead(Instant(due.0 + 1000))]);
+        // Who has never had it has nothing to give back.
+        claim(&memory, "c").release().unwrap();
+        assert_eq!(leases(&memory).read().unwrap().unwrap().holder, "b");
+    }
+
+    #[test]
+    fn who_has_lost_the_lease_is_told_to_whom_and_asks_no_more() {
+        let memory = Memory::default();
+        let (mut first, mut second) = (claim(&memory, "a"), claim(&memory, "b"));
+        assert_eq!(step(&mut first, 0), [LeaseEffect::Lead(Instant(1000))]);
+        assert_eq!(step(&mut second, 0), [LeaseEffect::StandBy("a".to_owned())]);
+        // It was not renewed for a term and a quarter.
+        assert_eq!(step(&mut second, 500_000), [LeaseEffect::Lead(Instant(501_000))]);
+        assert_eq!(step(&mut first, 500_001), [LeaseEffect::Lost("b".to_owned())]);
+        assert_eq!((first.due(), step(&mut first, 900_000)), (None, Vec::new()));
+        assert!(matches!(first.release(), Err(SnapshotError::LeaseLost { ours: 1, theirs: 2, .. })));
+    }
+}

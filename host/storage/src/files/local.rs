@@ -54,6 +54,16 @@ impl FileSystem for LocalFileSystem {
 /// A file of this machine that is open.
 pub(crate) struct LocalFile(pub(crate) File);
 
+impl LocalFile {
+    /// Makes it at least that long, with no space reserved.
+    fn lengthen(&self, bytes: u64) -> io::Result<()> {
+        if self.length()? < bytes {
+            self.0.set_len(bytes)?;
+        }
+        Ok(())
+    }
+}
+
 impl RandomAccessFile for LocalFile {
     fn length(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
@@ -70,12 +80,7 @@ impl RandomAccessFile for LocalFile {
     fn reserve(&self, bytes: u64) -> io::Result<()> {
         match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), 0, bytes) {
             // Some file systems reserve nothing; then a sync takes a little longer.
-            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
-                if self.length()? < bytes {
-                    self.0.set_len(bytes)?;
-                }
-                Ok(())
-            }
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => self.lengthen(bytes),
             result => Ok(result?),
         }
     }
@@ -126,6 +131,19 @@ mod tests {
         names.sort();
         assert_eq!(names, ["b"]);
         assert!(LocalFileSystem.remove(&path).is_err());
+    }
+
+    #[test]
+    fn where_no_space_can_be_reserved_a_file_is_as_long_as_it_was_or_longer() {
+        let file = LocalFile(tempfile::tempfile().unwrap());
+        file.write_all_at(b"0123456789", 0).unwrap();
+        for (bytes, length) in [(4, 10), (10, 10), (16, 16), (12, 16)] {
+            file.lengthen(bytes).unwrap();
+            assert_eq!(file.length().unwrap(), length);
+        }
+        let mut bytes = [1; 16];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        assert_eq!(&bytes, b"0123456789\0\0\0\0\0\0");
     }
 
     #[test]

@@ -71,6 +71,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_stands_before_the_body_is_where_every_version_has_it() {
+        let whole = wrap(b"magic  7", 0x102, b"some body");
+        assert_eq!(whole[..CHECKED], *b"magic  7\x02\x01\0\0\x09\0\0\0");
+        assert_eq!(whole[CHECKED..HEADER], checksum(&whole[..CHECKED], b"some body").to_le_bytes());
+        assert_eq!(whole[HEADER..], *b"some body");
+    }
+
+    #[test]
     fn what_was_cut_off_or_appended_is_told_from_what_was_altered() {
         let whole = wrap(b"magic  7", 1, b"some body");
         let refused = |bytes: &[u8]| unwrap(b"magic  7", 1, "it", bytes).unwrap_err().to_string();

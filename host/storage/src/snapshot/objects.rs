@@ -316,3 +316,26 @@ impl Objects {
         self.start(async move { step.await.map_err(|error| SnapshotError::store("write", &name, &error)) })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_before_1970_is_as_old_as_can_be() {
+        let directory = tempfile::tempdir().unwrap();
+        let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let location = StoreLocation::new(directory.path().to_str().unwrap());
+        let objects = Objects::open(&location, RetryPolicy::Opening, tokio.handle().into()).unwrap();
+        let times = [
+            (SystemTime::UNIX_EPOCH - Duration::from_secs(9), 0),
+            (SystemTime::UNIX_EPOCH + Duration::from_micros(7), 7),
+        ];
+        for (at, modified_us) in times {
+            assert!(objects.put_new("parts/a", b"bytes".to_vec()).is_ok());
+            std::fs::File::open(directory.path().join("parts/a")).unwrap().set_modified(at).unwrap();
+            let listed = objects.list("parts", None).unwrap();
+            assert_eq!((listed[0].name.as_str(), listed[0].bytes, listed[0].modified_us), ("parts/a", 5, modified_us));
+        }
+    }
+}

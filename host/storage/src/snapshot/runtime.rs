@@ -63,3 +63,18 @@ impl From<&Runtime> for Runtime {
         runtime.clone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn whoever_pauses_with_tokio_waits() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let begun = Instant::now();
+        Runtime::from(runtime.handle()).pause(Duration::from_millis(20));
+        assert!(begun.elapsed() >= Duration::from_millis(20));
+    }
+}

@@ -90,3 +90,40 @@ impl Drop for Upload {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::location::{Memory, RetryPolicy, StoreLocation};
+    use super::*;
+
+    #[test]
+    fn an_object_is_what_was_written_whatever_the_sizes_of_the_pieces() {
+        let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let location = StoreLocation::in_memory(&Memory::default());
+        let objects = Objects::open(&location, RetryPolicy::Opening, tokio.handle().into()).unwrap();
+        let whole: Vec<u8> = (0..3 * PIECE_BYTES + 5).map(|at| (at / 1000) as u8).collect();
+        let half = PIECE_BYTES / 2;
+        let cases: [&[usize]; 7] = [
+            &[5],
+            &[PIECE_BYTES],
+            &[half, half],
+            // What is full is sent before there is more.
+            &[half, half, half, half, 5],
+            &[PIECE_BYTES - 1, 2],
+            &[5, 2 * PIECE_BYTES],
+            &[5, 3 * PIECE_BYTES],
+        ];
+        for (number, lengths) in cases.into_iter().enumerate() {
+            let name = number.to_string();
+            let mut upload = Upload::new(objects.clone(), name.clone());
+            let mut at = 0;
+            for length in lengths {
+                upload.write(Bytes::copy_from_slice(&whole[at..at + length])).unwrap();
+                at += length;
+            }
+            assert!(objects.get(&name).unwrap().is_none(), "it exists when it is finished");
+            upload.finish().wait().unwrap();
+            assert!(objects.get(&name).unwrap().unwrap().bytes == whole[..at], "{lengths:?}");
+        }
+    }
+}

@@ -75,3 +75,41 @@ fn damaged_and_empty_backups_are_refused() {
     let missing = store.export(7, &backup, &|_| {});
     assert!(matches!(missing, Err(SnapshotError::NoSuchSnapshot { sequence: 7, .. })), "{missing:?}");
 }
+
+#[test]
+fn a_place_that_has_another_snapshot_of_that_number_is_not_written_to() {
+    let directory = tempfile::tempdir().unwrap();
+    let backup = StoreLocation::new(directory.path().to_str().unwrap());
+    let stores = [3, 4].map(|seed| {
+        let store = open(&StoreLocation::new("memory:"));
+        store.commit(whole(&store, &sample(seed, 2, 5), 1, 1)).unwrap();
+        store
+    });
+    let exported = stores[0].export(1, &backup, &|_| {}).unwrap();
+    let refused = stores[1].export(1, &backup, &|_| {});
+    assert!(matches!(refused, Err(SnapshotError::NotEmpty { .. })), "{refused:?}");
+    assert_eq!(open(&backup).manifest(1).unwrap(), exported.manifest);
+    assert_eq!(restored(&open(&backup), &exported.manifest), sample(3, 2, 5));
+}
+
+#[test]
+fn a_snapshot_in_another_clusters_place_is_none_of_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let backup = StoreLocation::new(directory.path().to_str().unwrap());
+    let store = open(&StoreLocation::new("memory:"));
+    store.commit(whole(&store, &sample(3, 2, 5), 1, 1)).unwrap();
+    store.export(1, &backup, &|_| {}).unwrap();
+    // As if somebody had put two places together.
+    std::fs::remove_file(directory.path().join("cluster")).unwrap();
+    let other = SnapshotStore::open(&backup, 0xC2, runtime()).unwrap();
+    let foreign = other.manifest(1);
+    assert!(matches!(foreign, Err(SnapshotError::OtherCluster { ours: 0xC2, theirs: CLUSTER, .. })), "{foreign:?}");
+    let empty = SnapshotStore::open(&StoreLocation::new("memory:"), 0xC3, runtime()).unwrap();
+    match empty.import(&backup, IMPORTED, &|_| {}) {
+        Err(SnapshotError::Damaged { object, offset: 0, what }) => {
+            assert!(object.ends_with("/00000000000000000001") && what.contains("it is of cluster"), "{object}: {what}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(empty.latest().unwrap().is_none());
+}

@@ -1,6 +1,7 @@
 //! Compaction changes nothing but the length of chains, and costs a small factor.
 
-use styx_storage::snapshot::{CompactionPolicy, SnapshotError, StoreLocation};
+use futures_util::TryStreamExt;
+use styx_storage::snapshot::{CompactionPolicy, Memory, Retention, SnapshotError, StoreLocation};
 
 use crate::support::*;
 
@@ -158,7 +159,8 @@ fn a_small_state_is_not_rewritten_all_the_time() {
 
 #[test]
 fn snapshots_go_on_meanwhile() {
-    let store = open(&StoreLocation::new("memory:"));
+    let memory = Memory::default();
+    let store = open(&StoreLocation::in_memory(&memory));
     let policy = CompactionPolicy { deltas_max: 1, share_percent: 1, small_bytes: 0, ..CompactionPolicy::default() };
     let (mut model, mut random) = (sample(3, 2, 50), Random(4));
     store.commit(whole(&store, &model, 1, 1)).unwrap();
@@ -200,6 +202,41 @@ fn snapshots_go_on_meanwhile() {
         .unwrap();
     assert_eq!((compacted.sequence, compacted.partitions), (None, 0));
     assert_eq!(store.latest().unwrap().unwrap().epoch, 4);
+    // It goes, with all that was merged before: a pack and two system parts are left.
+    let only = Retention { epochs_min: 1, age_us: 0, grace_us: 0 };
+    store.collect(only, u64::MAX / 2).unwrap();
+    let parts = memory.objects().list(Some(&"parts".into())).try_collect::<Vec<_>>();
+    assert_eq!(pollster::block_on(parts).unwrap().len(), 3);
+}
+
+#[test]
+fn no_partition_is_begun_when_enough_was_read() {
+    let store = open(&StoreLocation::new("memory:"));
+    let mut model = sample(3, 3, 50);
+    store.commit(whole(&store, &model, 1, 1)).unwrap();
+    for epoch in 2..=3 {
+        let mut random = Random(epoch);
+        let parts = [0, 7, 14].map(|partition| {
+            write_delta(&store, partition, epoch, 1, &change(&mut model, partition, 50, 20, &mut random))
+        });
+        store.commit(draft(&store, epoch, 1, Some(epoch - 1), parts.to_vec())).unwrap();
+    }
+    model.retain(|_, entries| !entries.is_empty());
+    let before = store.latest().unwrap().unwrap();
+    let bytes = |partition: u16| before.partitions[&partition].iter().map(|part| part.bytes).sum::<u64>();
+    let policy = |bytes_max| CompactionPolicy { small_bytes: 0, share_percent: 0, bytes_max, ..Default::default() };
+    // One is begun if there is room for a byte; the next one if there is room behind it.
+    for (bytes_max, begun) in [(0, 0), (1, 1), (bytes(7) + 1, 2)] {
+        let compacted = store.compact(1, &policy(bytes_max), 9, NEVER).unwrap();
+        let read: u64 = [&[][..], &[0], &[7, 14]][begun].iter().copied().map(bytes).sum();
+        assert_eq!((compacted.partitions, compacted.read_bytes), (begun, read), "{bytes_max}");
+        assert_eq!(compacted.sequence.is_some(), begun > 0);
+        assert_eq!(compacted.remaining, [3, 2, 0][begun]);
+    }
+    let after = store.latest().unwrap().unwrap();
+    assert_eq!(restored(&store, &after), model);
+    // What was merged is of the epoch up to which it says what there is.
+    assert!(after.partitions.values().all(|chain| chain.len() == 1 && chain[0].epoch == 3), "{after:?}");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! What every place must keep to.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 
-use styx_storage::snapshot::{Draft, Manifest, PartKind, SnapshotError, SnapshotStore, StoreLocation};
+use styx_storage::snapshot::{Draft, ENTRY_BYTES_MAX, Manifest, PartKind, SnapshotError, SnapshotStore, StoreLocation};
 
 use crate::support::*;
 
@@ -37,9 +38,14 @@ fn a_chain_of_snapshots_comes_back() {
                 let manifest = listing.manifest.unwrap();
                 assert_eq!(restored(&store, &manifest), expected[listing.sequence as usize - 1]);
                 assert_eq!(store.system_parts(&manifest).unwrap()["coordinator"], system_blob(manifest.epoch));
-                let verified = store.verify(listing.sequence, 2, &|_| {}).unwrap();
+                let told = Mutex::new(Vec::new());
+                let verified = store.verify(listing.sequence, 2, &|now| told.lock().unwrap().push(now)).unwrap();
+                let told = told.into_inner().unwrap();
+                assert_eq!(told.iter().max_by_key(|now| now.objects), Some(&verified.progress));
                 assert!(verified.damage.is_empty(), "{:?}", verified.damage);
                 assert_eq!(verified.progress.bytes, manifest.bytes());
+                assert_eq!(verified.progress.objects, manifest.parts().count() as u64);
+                assert_eq!(verified.entries, manifest.parts().map(|part| part.entries).sum::<u64>());
             }
             let restored = store.restore_newest(2, |_| Collect::default()).unwrap().unwrap();
             assert_eq!(restored.manifest, store.latest().unwrap().unwrap());
@@ -95,20 +101,27 @@ fn writers_are_held_to_the_rules() {
     misuse(store.pack_writer(1, 1).part(PartKind::Base, 1).unwrap().push(1, b"b", None));
     assert_eq!(store.pack_writer(1, 1).finish().unwrap(), []);
     misuse(store.write_system_part(&"n".repeat(256), 1, 1, b"").map(drop));
+    // Pages of zeros that nobody touches.
+    let endless = vec![0; ENTRY_BYTES_MAX];
+    misuse(store.pack_writer(1, 1).part(PartKind::Base, 1).unwrap().push(1, b"b", Some(&endless)));
     // What does not fit onto the snapshot before.
     let base = || write_base(&store, 1, 1, 1, &BTreeMap::new());
     let delta = |epoch| write_delta(&store, 1, epoch, 1, &Changes::new());
-    let unfit = |draft: Draft| {
-        let result = store.commit(draft);
-        assert!(matches!(result, Err(SnapshotError::Unfit(_))), "{result:?}");
+    let unfit = |draft: Draft, says: &str| match store.commit(draft) {
+        Err(SnapshotError::Unfit(what)) => assert!(what.contains(says), "{says}: {what}"),
+        other => panic!("{says}: {other:?}"),
     };
-    unfit(draft(&store, 1, 1, None, vec![delta(1)]));
-    unfit(draft(&store, 1, 1, Some(0), vec![delta(1)]));
-    unfit(draft(&store, 1, 1, None, vec![base(), base()]));
+    unfit(draft(&store, 1, 1, None, vec![delta(1)]), "is a delta in a whole snapshot");
+    unfit(draft(&store, 1, 1, Some(0), vec![delta(1)]), "it continues epoch 0, and there is no snapshot");
+    unfit(draft(&store, 1, 1, None, vec![base(), base()]), "partition 1 has two parts");
     store.commit(draft(&store, 1, 1, None, vec![base()])).unwrap();
-    unfit(draft(&store, 3, 1, Some(2), vec![delta(3)]));
-    unfit(draft(&store, 1, 1, Some(1), vec![delta(1)]));
-    unfit(draft(&store, 2, 1, Some(1), vec![delta(3)]));
+    unfit(draft(&store, 3, 1, Some(2), vec![delta(3)]), "it continues epoch 2, the newest snapshot is of 1");
+    unfit(draft(&store, 0, 1, Some(1), Vec::new()), "it is of epoch 0, the newest snapshot is of 1");
+    unfit(draft(&store, 1, 1, Some(1), vec![delta(1)]), "of epoch 1 is out of order");
+    unfit(draft(&store, 2, 1, Some(1), vec![delta(3)]), "of epoch 3 is out of order");
+    let mut twice = draft(&store, 2, 1, Some(1), Vec::new());
+    twice.system.push(store.write_system_part("coordinator", 2, 1, b"another").unwrap());
+    unfit(twice, "two system parts have one name");
     // A part that is not there.
     let mut lost = delta(2);
     lost.object.push('x');
@@ -162,6 +175,21 @@ fn an_older_generation_is_fenced() {
         fenced(zombie.commit(late));
         assert_eq!(new.latest().unwrap().unwrap().sequence, 3);
     });
+}
+
+#[test]
+fn whoever_was_fenced_looks_at_what_there_is_before_it_writes_again() {
+    let location = StoreLocation::in_memory(&Default::default());
+    let (model, old, new) = (sample(5, 2, 5), open(&location), open(&location));
+    old.commit(whole(&old, &model, 1, 1)).unwrap();
+    new.take_over(2, 77).unwrap();
+    new.commit(draft(&new, 2, 2, Some(1), Vec::new())).unwrap();
+    let fenced = old.commit(draft(&old, 2, 1, Some(1), Vec::new()));
+    assert!(matches!(fenced, Err(SnapshotError::Fenced { ours: 1, theirs: 2, sequence: 2 })), "{fenced:?}");
+    // It leads again, and continues what was written since.
+    let next = old.commit(draft(&old, 3, 3, Some(2), Vec::new())).unwrap();
+    assert_eq!((next.sequence, next.epoch), (4, 3));
+    assert_eq!(restored(&old, &next), model);
 }
 
 #[test]

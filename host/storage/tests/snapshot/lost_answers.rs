@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use futures_util::stream::BoxStream;
+use futures_util::stream::{self, BoxStream};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, UploadPart,
+    CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, UploadPart,
 };
 use styx_storage::snapshot::{
     Acquired, Leases, Memory, PartKind, Runtime, SnapshotError, SnapshotStore, StoreLocation,
@@ -34,6 +34,8 @@ const CARELESS: u8 = 5;
 const BUSY: u8 = 6;
 /// It is done, and no list is given after it.
 const UNLISTED: u8 = 7;
+/// Of what parts hold nothing is given, and that is no error.
+const EMPTY: u8 = 8;
 
 #[derive(Debug)]
 struct Flaky {
@@ -113,7 +115,11 @@ impl ObjectStore for Flaky {
         if self.mood.load(Ordering::SeqCst) == AWAY {
             return Err(Error::Generic { store: "flaky", source: "nobody answers".into() });
         }
-        self.inner.get_opts(path, options).await
+        let got = self.inner.get_opts(path, options).await?;
+        if self.mood.load(Ordering::SeqCst) == EMPTY && path.as_ref().starts_with("parts") {
+            return Ok(GetResult { payload: GetResultPayload::Stream(Box::pin(stream::empty())), ..got });
+        }
+        Ok(got)
     }
 
     fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
@@ -123,7 +129,7 @@ impl ObjectStore for Flaky {
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
         if self.mood.load(Ordering::SeqCst) == UNLISTED {
             let error = Error::Generic { store: "flaky", source: "nobody lists".into() };
-            return Box::pin(futures_util::stream::iter([Err(error)]));
+            return Box::pin(stream::iter([Err(error)]));
         }
         self.inner.list(prefix)
     }
@@ -393,4 +399,29 @@ fn a_store_that_ignores_conditions_is_refused() {
     flaky.mood.store(CARELESS, Ordering::SeqCst);
     let refused = Leases::open(&location, runtime()).unwrap_err();
     assert!(refused.to_string().contains("If-Match"), "{refused}");
+    let refused = SnapshotStore::open(&location, CLUSTER, runtime()).unwrap_err();
+    assert!(refused.to_string().contains("If-None-Match"), "{refused}");
+}
+
+#[test]
+fn bytes_that_a_store_leaves_out_are_damage_where_they_should_begin() {
+    let (flaky, location) = flaky();
+    let store = open(&location);
+    let manifest = store.commit(whole(&store, &sample(1, 3, 20), 1, 1)).unwrap();
+    let last = manifest.partitions.values().flatten().max_by_key(|part| part.offset).unwrap();
+    assert!(last.offset > 0);
+    flaky.mood.store(EMPTY, Ordering::SeqCst);
+    // By itself, together with those beside it, and all that is in its object.
+    let mut alone = manifest.clone();
+    alone.partitions.retain(|partition, _| *partition == last.partition);
+    alone.system.clear();
+    let directory = tempfile::tempdir().unwrap();
+    let backup = StoreLocation::new(directory.path().to_str().unwrap());
+    for (read, at) in [
+        (store.system_part(&manifest.system["coordinator"]).map(drop), 0),
+        (store.restore(&alone, 1, &Collect::default()), last.offset),
+        (store.export(1, &backup, &|_| {}).map(drop), 0),
+    ] {
+        assert!(matches!(&read, Err(SnapshotError::Damaged { offset, .. }) if *offset == at), "{at}: {read:?}");
+    }
 }

@@ -147,6 +147,19 @@ mod tests {
     }
 
     #[test]
+    fn a_write_into_a_file_that_was_emptied_may_be_torn_like_the_first() {
+        let mut contents = contents();
+        contents.empty();
+        contents.reserve(2 * SECTOR_BYTES as u64);
+        contents.sync();
+        contents.write(&[2; SECTOR_BYTES / 2], 0);
+        let mut choices = [0, 2].into_iter();
+        contents.crash(&mut |_| choices.next().unwrap_or(9));
+        let half = SECTOR_BYTES / 2;
+        assert_eq!(contents.bytes, [vec![9; half], vec![0; 3 * half]].concat());
+    }
+
+    #[test]
     fn a_length_that_was_not_synced_may_be_anything_in_between() {
         let mut longer = contents();
         longer.write(&[3; 2 * SECTOR_BYTES], 8 * SECTOR_BYTES as u64);

@@ -313,6 +313,27 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_there_is_neither_renamed_nor_removed_and_nothing_goes_to_another_directory() {
+        let (files, path) = files();
+        let (none, elsewhere) = (Path::new("/log/none"), Path::new("/other/file"));
+        files.create_directory(Path::new("/other")).unwrap();
+        drop(written(&files, &path, b"bytes"));
+        for (refused, kind) in [
+            (files.rename(none, &path), io::ErrorKind::NotFound),
+            (files.remove(none), io::ErrorKind::NotFound),
+            (files.rename(&path, elsewhere), io::ErrorKind::CrossesDevices),
+        ] {
+            assert_eq!(refused.unwrap_err().kind(), kind);
+        }
+        // Nor is it after a crash.
+        files.sync_directory(Path::new("/log")).unwrap();
+        files.crash(&mut { MOST });
+        assert_eq!(files.names(Path::new("/log")).unwrap(), ["file"]);
+        assert_eq!(files.read(&path).unwrap(), b"bytes");
+        assert!(files.names(Path::new("/other")).unwrap().is_empty());
+    }
+
+    #[test]
     fn a_crash_closes_what_is_open_and_frees_its_lock() {
         let (files, path) = files();
         let file = written(&files, &path, b"bytes");

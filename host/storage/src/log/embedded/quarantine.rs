@@ -156,7 +156,11 @@ fn readable_end(directory: &Directory, mark: &Mark) -> Result<Option<(Run, Damag
             let damage = Damage { file: path, offset: run.bytes.end as u64, within: false };
             return Ok(end.map(|end| (end, damage)));
         }
-        let header = segment::Reader::open(directory, base, mark.log_id)?.check_header().is_ok();
+        let header = match segment::Reader::open(directory, base, mark.log_id)?.check_header() {
+            // It could not be read, which says nothing of what is there.
+            Err(error @ (LogError::Io { .. } | LogError::Removed(_))) => return Err(error),
+            checked => checked.is_ok(),
+        };
         let whole = header && run.records.start == base && run.bytes.start == HEADER;
         let offset = if header { before as u64 } else { 0 };
         end = Some(run);

@@ -5,11 +5,13 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::super::contract::{self, Random, Storage};
-use super::format::FORMAT;
+use super::format::{ALIGNMENT, FORMAT, FRAME_HEADER};
 use super::*;
-use crate::files::{LocalFile, MemoryFileSystem};
+use crate::files::{LocalFile, MemoryFileSystem, Opening, OperationKind};
 
 /// Small enough that a test crosses many segments.
 const SMALL: EmbeddedOptions = EmbeddedOptions { segment_bytes: 256 << 10, group_bytes_max: 128 << 10 };
@@ -221,6 +223,45 @@ fn a_lost_file_is_reported() {
 }
 
 #[test]
+fn a_header_that_is_not_what_it_should_be_is_damage_at_its_place() {
+    let (pristine, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    write(pristine.path(), TINY, 60);
+    write(other.path(), TINY, 60);
+    let (bases, id) = (bases(pristine.path()), log_id(pristine.path()));
+    let marked = |committed, first| {
+        let mark = format::header(format::MARK, id, [committed, first]);
+        let mut bytes = vec![0; mark::PLACES[1] as usize + HEADER];
+        mark::PLACES.into_iter().for_each(|at| bytes[at as usize..][..HEADER].copy_from_slice(&mark));
+        bytes
+    };
+    let segment = |directory: &Path, at: usize| fs::read(segment::path(directory, bases[at])).unwrap();
+    let mut damaged = segment(pristine.path(), 1);
+    damaged[3] ^= 1;
+    let name = format!("{:020}.log", bases[1]);
+    let cases = [
+        (mark::NAME, marked(60, 61), Some(16)),
+        (mark::NAME, marked(60, 60), None),
+        (mark::NAME, vec![7; 2 * HEADER], Some(0)),
+        (&name, segment(pristine.path(), 2), Some(16)),
+        (&name, segment(other.path(), 1), Some(12)),
+        (&name, segment(pristine.path(), 1), None),
+        (&name, damaged, Some(0)),
+        (&name, vec![0; HEADER - 1], Some(0)),
+    ];
+    for (name, bytes, at) in cases {
+        let log = tempfile::tempdir().unwrap();
+        copy(pristine.path(), log.path());
+        let path = log.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        match (EmbeddedLog::open(log.path(), TINY).err(), at) {
+            (None, None) => {}
+            (Some(LogError::Corrupt { file, offset, .. }), Some(at)) => assert_eq!((file, offset), (path, at)),
+            (other, _) => panic!("{name}, {at:?}: {other:?}"),
+        }
+    }
+}
+
+#[test]
 fn a_newer_segment_is_not_called_damaged() {
     let directory = tempfile::tempdir().unwrap();
     write(directory.path(), SMALL, 3);
@@ -267,6 +308,47 @@ fn a_long_record_is_refused_and_much_is_synced_early() {
     }
     log.sync().unwrap();
     assert_eq!(log.durable(), 4);
+}
+
+#[test]
+fn a_record_that_is_longer_than_a_segment_has_one_of_its_own() {
+    let reserved = Arc::new(Mutex::new(Vec::new()));
+    let told = reserved.clone();
+    let files = MemoryFileSystem::new(move |operation| {
+        if operation.kind == OperationKind::Reserve {
+            told.lock().unwrap().push(operation.bytes);
+        }
+        Ok(())
+    });
+    let options = EmbeddedOptions { segment_bytes: 64 << 10, group_bytes_max: 1 << 20 };
+    let open = || EmbeddedLog::open_on(files.clone(), Path::new("/log"), options, 0, 7).unwrap();
+    let records: Vec<_> = [700, 800, 1, 900].map(|kilobytes| vec![kilobytes as u8; kilobytes << 10]).into();
+    let mut log = open();
+    for record in &records {
+        log.append(record).unwrap();
+        log.sync().unwrap();
+    }
+    assert_eq!(contract::records(&mut log), records);
+    drop(log);
+    let mut log = open();
+    assert_eq!(contract::records(&mut log), records);
+    assert_eq!(log.segments, [0, 1, 2, 3]);
+    // The first segment was there, empty, and grew. In all of them there is space before there are bytes.
+    let length = |at: usize| (HEADER + (FRAME_HEADER + 4 + records[at].len()).next_multiple_of(ALIGNMENT)) as u64;
+    assert_eq!(*reserved.lock().unwrap(), [64 << 10, length(0), length(1), 64 << 10, length(3)]);
+}
+
+#[test]
+fn a_segment_that_becomes_shorter_while_it_is_read_ends_there() {
+    let (files, path) = (MemoryFileSystem::default(), Path::new("/log"));
+    let mut log = EmbeddedLog::open_on(files.clone(), path, TINY, 0, 7).unwrap();
+    log.append(b"record").unwrap();
+    log.sync().unwrap();
+    let directory = Directory::open(files.clone(), path).unwrap();
+    let mut readers = [0; 2].map(|base| Reader::open(&directory, base, 7).unwrap());
+    assert_eq!(readers[0].next().unwrap().map(|frame| frame.count), Some(1));
+    drop(FileSystem::open(&files, &segment::path(path, 0), Opening::Empty).unwrap());
+    assert!(readers[1].next().unwrap().is_none());
 }
 
 #[test]
@@ -493,6 +575,49 @@ fn a_crash_during_a_quarantine_is_finished_by_the_next_start() {
             }
             let mut log = EmbeddedLog::open_from(crashed.path(), TINY, 60).unwrap();
             expect_from(crashed.path(), &mut log, done, 60);
+        }
+    }
+}
+
+#[test]
+fn what_fails_during_a_quarantine_is_told_and_done_by_the_next_start() {
+    /// So many operations more before one fails.
+    const NEVER: u64 = u64::MAX;
+    let path = Path::new("/log");
+    // In the middle of the log, and where its end cannot be read either.
+    for is_end in [false, true] {
+        for failing in 0.. {
+            let left = Arc::new(AtomicU64::new(NEVER));
+            let counted = left.clone();
+            let files = MemoryFileSystem::new(move |_| match counted.fetch_sub(1, Ordering::Relaxed) {
+                0 => Err(std::io::Error::from_raw_os_error(5)),
+                _ => Ok(()),
+            });
+            let open = |needed| EmbeddedLog::open_on(files.clone(), path, TINY, needed, 7);
+            let mut log = open(0).unwrap();
+            for n in 0..40 {
+                log.append(&record(n)).unwrap();
+                log.sync().unwrap();
+            }
+            let base = log.segments[if is_end { log.segments.len() - 1 } else { 1 }];
+            drop(log);
+            let damaged = segment::path(path, base);
+            let frames = frames(&files.read(&damaged).unwrap(), base, 7);
+            let (at, _, end) = if is_end { frames[frames.len() - 1] } else { frames[1] };
+            let file = FileSystem::open(&files, &damaged, Opening::Existing).unwrap();
+            file.write_all_at(b"?", at as u64 + 30).unwrap();
+            drop(file);
+            left.store(failing, Ordering::Relaxed);
+            let opened = open(40);
+            let has_failed = left.swap(NEVER, Ordering::Relaxed) > failing;
+            let Some(error) = opened.as_ref().err() else {
+                assert!(!has_failed, "the operation {failing} has failed, and nobody was told");
+                assert!(failing > 20, "there are more operations than {failing}");
+                break;
+            };
+            assert!(matches!(error, LogError::Io { .. }), "{failing}: {error}");
+            drop(opened);
+            expect_from(path, &mut open(40).unwrap(), end, 40);
         }
     }
 }

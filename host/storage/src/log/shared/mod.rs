@@ -18,6 +18,8 @@ mod chain;
 mod problem;
 #[cfg(test)]
 mod rule;
+#[cfg(test)]
+mod tests;
 
 pub use broker::{Broker, Stall, Visitor};
 pub use chain::{Kind, Stamp};

@@ -79,7 +79,7 @@ impl Fetch {
             let mut joined = BytesMut::with_capacity(length);
             joined.extend_from_slice(&self.window);
             while joined.len() < length {
-                self.next_window()?;
+                self.next_window(at + joined.len() as u64)?;
                 let missing = length - joined.len();
                 joined.extend_from_slice(&self.window.split_to(missing.min(self.window.len())));
             }
@@ -88,8 +88,8 @@ impl Fetch {
         Ok(self.window.split_to(length))
     }
 
-    fn next_window(&mut self) -> Result<(), SnapshotError> {
-        let from = self.asked;
+    /// The bytes that follow those before `from`, where in the object they begin.
+    fn next_window(&mut self, from: u64) -> Result<(), SnapshotError> {
         if let Some(piece) = self.piece.as_ref().filter(|_| self.asked < self.range.end) {
             self.window = piece.read(&self.objects, self.range.clone())?;
             self.asked = self.range.end;

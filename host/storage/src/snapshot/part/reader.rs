@@ -198,3 +198,241 @@ impl PartReader {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use xxhash_rust::xxh3::xxh3_128;
+
+    use super::super::super::location::{Memory, RetryPolicy, StoreLocation};
+    use super::super::super::runtime::{Environment, Runtime};
+    use super::super::block::{Columns, Entry};
+    use super::super::compression::compress;
+    use super::*;
+
+    #[derive(Debug)]
+    struct Nowhere;
+
+    impl Environment for Nowhere {
+        fn nonce(&self) -> u128 {
+            1
+        }
+
+        fn pause(&self, _: Duration) {}
+    }
+
+    /// Where parts are here; something else is before them.
+    const OFFSET: u64 = 1000;
+
+    /// What stands in the first block's header, before its checksum.
+    const FIELDS: usize = BLOCK_HEADER - CHECKSUM;
+
+    type Entries = &'static [(u32, &'static str, Option<&'static str>)];
+
+    /// A part as it stands in an object, all of whose checksums fit. What is wrong with it is put in before.
+    struct Crafted {
+        kind: PartKind,
+        partition: u16,
+        /// Fields and content of each block.
+        blocks: Vec<([u32; 3], Vec<u8>)>,
+        magic: &'static [u8; 8],
+        /// Blocks, entries, deletions and bytes, as the footer counts them.
+        counts: [u64; 4],
+    }
+
+    impl Crafted {
+        fn of(kind: PartKind, blocks: &[Entries]) -> Self {
+            let mut part = Self {
+                kind,
+                partition: 7,
+                blocks: Vec::new(),
+                magic: FOOTER_MAGIC,
+                counts: [blocks.len() as u64, 0, 0, 0],
+            };
+            for (number, entries) in blocks.iter().enumerate() {
+                let mut columns = Columns::default();
+                for (operator, key, value) in *entries {
+                    columns.push(Entry { operator: *operator, key: key.as_bytes(), value: value.map(str::as_bytes) });
+                    let bytes = key.len() + value.map_or(0, str::len);
+                    let counted = [0, 1, u64::from(value.is_none()), bytes as u64];
+                    part.counts = std::array::from_fn(|at| part.counts[at] + counted[at]);
+                }
+                let content = columns.encode().to_vec();
+                part.blocks.push(([content.len() as u32, entries.len() as u32, number as u32], content));
+            }
+            part
+        }
+
+        /// The part, where its blocks begin, and where its footer does, each in the object.
+        fn bytes(&self) -> (Vec<u8>, Vec<u64>, u64) {
+            let header =
+                Header { kind: self.kind, partition: self.partition, epoch: 5, generation: 1, name: String::new() };
+            let (mut bytes, mut places) = (header.encode(), Vec::new());
+            for ([length, entries, number], content) in &self.blocks {
+                places.push(OFFSET + bytes.len() as u64);
+                let stored = compress(content).unwrap();
+                let fields = [stored.len() as u32, *length, *entries, *number].map(u32::to_le_bytes).concat();
+                bytes.extend([&fields[..], &block_checksum(&fields, &stored).to_le_bytes(), &stored].concat());
+            }
+            let footer = OFFSET + bytes.len() as u64;
+            let [blocks, counts @ ..] = self.counts;
+            bytes.extend(self.magic);
+            bytes.extend(blocks.to_le_bytes());
+            bytes.extend(counts.map(u64::to_le_bytes).concat());
+            let sum = xxh3_128(&bytes).to_le_bytes();
+            bytes.extend(sum);
+            (bytes, places, footer)
+        }
+
+        /// What a manifest says of it that has seen it written.
+        fn part(&self, bytes: &[u8]) -> PartRef {
+            let [_, entries, deletes, raw_bytes] = self.counts;
+            PartRef {
+                object: "pack".to_owned(),
+                object_bytes: OFFSET + bytes.len() as u64,
+                offset: OFFSET,
+                kind: self.kind,
+                partition: 7,
+                name: String::new(),
+                epoch: 5,
+                bytes: bytes.len() as u64,
+                raw_bytes,
+                entries,
+                deletes,
+                checksum: u128::from_le_bytes(bytes[bytes.len() - CHECKSUM..].try_into().unwrap()),
+            }
+        }
+
+        /// Reads it to its end, like a compaction, which may ask again there.
+        fn read(&self) -> Result<u64, SnapshotError> {
+            let (bytes, ..) = self.bytes();
+            read(&bytes, &self.part(&bytes))
+        }
+    }
+
+    fn read(bytes: &[u8], part: &PartRef) -> Result<u64, SnapshotError> {
+        let location = StoreLocation::in_memory(&Memory::default());
+        let objects = Objects::open(&location, RetryPolicy::Opening, Runtime::Inline(Arc::new(Nowhere)))?;
+        objects.start_put("pack", [&vec![0; OFFSET as usize], bytes].concat()).wait()?;
+        let mut reader = PartReader::open(objects, part)?;
+        let mut entries = 0;
+        while let Some(block) = reader.next_block()? {
+            entries += block.entries().count() as u64;
+        }
+        assert!(reader.next_block()?.is_none() && reader.next_piece()?.is_none(), "it stays at its end");
+        Ok(entries)
+    }
+
+    /// Where in the object the damage is told to be.
+    fn damage(result: Result<u64, SnapshotError>, says: &str) -> u64 {
+        match result {
+            Err(SnapshotError::Damaged { object, offset, what }) if object == "pack" => {
+                assert!(what.contains(says), "{says}: {what}");
+                offset
+            }
+            other => panic!("{says}: {other:?}"),
+        }
+    }
+
+    const FIRST: Entries = &[(1, "a", Some("one")), (1, "b", Some("")), (2, "a", Some("three"))];
+    const SECOND: Entries = &[(2, "b", Some("four")), (3, "", Some("five"))];
+
+    #[test]
+    fn a_part_is_read_to_its_end_once() {
+        assert_eq!(Crafted::of(PartKind::Base, &[FIRST, SECOND]).read().unwrap(), 5);
+        assert_eq!(Crafted::of(PartKind::Base, &[]).read().unwrap(), 0);
+        assert_eq!(Crafted::of(PartKind::Delta, &[&[(1, "a", None)], SECOND]).read().unwrap(), 3);
+    }
+
+    #[test]
+    fn a_block_that_was_never_written_so_is_damage_where_it_begins() {
+        type Change = fn(&mut Crafted);
+        let cases: [(usize, &str, Change); 6] = [
+            (0, "block 1 stands where 0 should", |part| part.blocks.swap(0, 1)),
+            (1, "block 2 stands where 1 should", |part| part.blocks[1].0[2] = 2),
+            (0, "instead of", |part| part.blocks[0].0[0] += 1),
+            (1, "instead of", |part| part.blocks[1].0[0] += 7),
+            (1, "cannot be there", |part| part.blocks[1].0[0] = BLOCK_BYTES_MAX as u32 + 1),
+            (1, "entries instead of 3", |part| part.blocks[1].0[1] = 3),
+        ];
+        for (block, says, change) in cases {
+            let mut part = Crafted::of(PartKind::Base, &[FIRST, SECOND]);
+            change(&mut part);
+            assert_eq!(damage(part.read(), says), part.bytes().1[block], "{says}");
+        }
+        // What it is unpacked from: its checksum fits, and yet it was not packed so.
+        let part = Crafted::of(PartKind::Base, &[FIRST]);
+        let (mut bytes, places, footer) = part.bytes();
+        let at = (places[0] - OFFSET) as usize;
+        let stored = at + BLOCK_HEADER..(footer - OFFSET) as usize;
+        bytes[stored.clone()].fill(0);
+        let sum = block_checksum(&bytes[at..at + FIELDS], &bytes[stored]).to_le_bytes();
+        bytes[at + FIELDS..at + BLOCK_HEADER].copy_from_slice(&sum);
+        assert_eq!(damage(read(&bytes, &part.part(&bytes)), "cannot be unpacked"), places[0]);
+    }
+
+    #[test]
+    fn entries_that_are_out_of_order_are_damage_where_their_block_begins() {
+        let cases: [(usize, &[Entries]); 5] = [
+            (0, &[&[(1, "b", Some("")), (1, "a", Some(""))], SECOND]),
+            (0, &[&[(2, "a", Some("")), (1, "b", Some(""))], SECOND]),
+            (1, &[FIRST, &[(2, "b", Some("")), (2, "b", Some(""))]]),
+            (1, &[FIRST, &[(2, "a", Some("")), (2, "b", Some(""))]]),
+            (1, &[FIRST, &[(1, "z", Some(""))]]),
+        ];
+        for (block, blocks) in cases {
+            let part = Crafted::of(PartKind::Base, blocks);
+            assert_eq!(damage(part.read(), "out of order"), part.bytes().1[block], "{blocks:?}");
+        }
+    }
+
+    #[test]
+    fn a_base_that_says_what_was_deleted_is_damage() {
+        let deleted: Entries = &[(2, "b", Some("")), (2, "c", None)];
+        let part = Crafted::of(PartKind::Base, &[FIRST, deleted]);
+        assert_eq!(damage(part.read(), "a base holds a deletion"), part.bytes().1[1]);
+        assert_eq!(Crafted::of(PartKind::Delta, &[FIRST, deleted]).read().unwrap(), 5);
+    }
+
+    #[test]
+    fn a_footer_that_counts_otherwise_is_damage_where_it_begins() {
+        for at in 0..4 {
+            let mut part = Crafted::of(PartKind::Delta, &[FIRST, &[(2, "c", None)]]);
+            part.counts[at] += 1;
+            assert_eq!(damage(part.read(), "other counts than it says"), part.bytes().2, "count {at}");
+        }
+        // The manifest means another one, whatever this one says of itself.
+        let part = Crafted::of(PartKind::Delta, &[FIRST, &[(2, "c", None)]]);
+        let (bytes, _, footer) = part.bytes();
+        let meant = part.part(&bytes);
+        assert_eq!(read(&bytes, &meant).unwrap(), 4);
+        for other in [
+            PartRef { entries: 5, ..meant.clone() },
+            PartRef { deletes: 0, ..meant.clone() },
+            PartRef { raw_bytes: 1, ..meant.clone() },
+        ] {
+            assert_eq!(damage(read(&bytes, &other), "other counts than it says"), footer);
+        }
+        let other = PartRef { checksum: 0, ..meant };
+        assert_eq!(damage(read(&bytes, &other), "not the part that the manifest means"), footer);
+        let wrong = Crafted { magic: b"STYXPART", ..Crafted::of(PartKind::Base, &[FIRST]) };
+        assert_eq!(damage(wrong.read(), "the checksum of the whole part"), wrong.bytes().2);
+    }
+
+    #[test]
+    fn a_part_that_is_another_than_the_manifests_is_damage_where_it_begins() {
+        let part = Crafted::of(PartKind::Delta, &[FIRST]);
+        let (bytes, ..) = part.bytes();
+        let meant = part.part(&bytes);
+        for other in [
+            PartRef { kind: PartKind::Base, ..meant.clone() },
+            PartRef { partition: 8, ..meant.clone() },
+            PartRef { epoch: 6, ..meant.clone() },
+            PartRef { name: "s".to_owned(), ..meant },
+        ] {
+            assert_eq!(damage(read(&bytes, &other), "it is another part than the manifest's"), OFFSET);
+        }
+    }
+}

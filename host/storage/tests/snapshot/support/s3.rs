@@ -15,8 +15,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one with the bucket `styx`; `None`, said aloud, if the server is not installed here and cannot be.
+    /// Starts one with the bucket `styx`; `None`, said aloud, if the server is not installed here and cannot be. Nor is
+    /// there one for a build without S3.
     pub fn start() -> Option<Self> {
+        if !cfg!(feature = "s3") {
+            return None;
+        }
         let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scripts/servers/s3.sh");
         let installed = Command::new(&script).arg("install").status().is_ok_and(|status| status.success());
         if !installed {
