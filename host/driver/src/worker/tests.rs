@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use styx_protocol::attempt::Execution;
-use styx_protocol::catalog::{Catalog, Component, Control, Deployment, Digest};
+use styx_protocol::catalog::{Catalog, Component, Control, Deployment, Digest, OperatorSpec};
 use styx_protocol::entity::Layout;
 use styx_protocol::ids::{EngineHash, Epoch, OperatorId, PlacementVersion, RequestId, Timestamp, WorkerId};
 use styx_protocol::machine::worker::{Batch, ClientRequest, Executed, PIECE_BYTES, STEP_MAX};
@@ -569,6 +569,8 @@ fn who_has_restored_a_snapshot_joins_when_the_last_component_is_compiled_and_end
         let mut deployment = shop(digests[0]);
         let second = Component { name: "d".into(), digest: digests[1], ..deployment.components[0].clone() };
         deployment.components.push(second);
+        let operator = OperatorSpec { name: "pay".into(), component: 1, ..deployment.operators[0].clone() };
+        deployment.operators.push(operator);
         let mut rig = Rig::new();
         rig.network(NetworkEvent::Connected { peer: COORDINATOR, restarted: false });
         rig.invite_with(1, &[ME], snapshots());

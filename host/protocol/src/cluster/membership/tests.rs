@@ -213,17 +213,27 @@ fn patience_ends_to_the_microsecond() {
         let actions = say(&mut membership, 2, [20, now], 15);
         assert_eq!(actions.contains(&Action::Drain(Generation(1))), settled, "{now}: {actions:?}");
     }
-    // The first of two that are awaited.
+    // And how long the generation may take to come to a rest.
+    for (now, ends) in [(1069, false), (1070, true)] {
+        let mut membership = alone();
+        say(&mut membership, 2, [20, 70], 15);
+        say(&mut membership, 1, [1000, 1000], 1000);
+        let mut actions = vec![];
+        membership.step(now, Input::Tick, &mut actions);
+        assert_eq!(actions, if ends { vec![Action::Persist(Generation(2))] } else { vec![] }, "{now}");
+    }
+    // The first two of three that are awaited: not longer for the second.
     for (now, begins) in [(59, false), (60, true)] {
-        let mut membership = Membership::new(build(EngineHash(7)), PATIENCE, Generation(0), 2, 1);
-        let actions = say(&mut membership, 1, [10, now], 5);
+        let mut membership = Membership::new(build(EngineHash(7)), PATIENCE, Generation(0), 3, 1);
+        say(&mut membership, 1, [10, 10], 5);
+        let actions = say(&mut membership, 2, [40, now], 35);
         assert_eq!(actions.contains(&Action::Persist(Generation(1))), begins, "{now}: {actions:?}");
     }
 }
 
 #[test]
 fn who_shows_that_beats_arrive_counts_at_once_but_not_by_a_beat_to_come() {
-    for (heard, counts) in [(0, false), (5, true), (10, true), (11, false)] {
+    for (heard, counts) in [(0, false), (1, true), (5, true), (10, true), (11, false)] {
         let mut membership = Membership::new(build(EngineHash(7)), PATIENCE, Generation(0), 1, 1);
         let hello = Hello { heard, ..Member::new(1, build(EngineHash(7))).hello(vec![]) };
         let mut actions = vec![];
@@ -318,6 +328,18 @@ fn of_two_who_do_not_reach_each_other_one_goes_and_comes_back_later_each_time() 
     cluster.silent = None;
     cluster.pass(20_000);
     assert_eq!(cluster.generations().last().unwrap().1.len(), 3);
+}
+
+#[test]
+fn who_went_for_a_while_is_back_when_that_is_over() {
+    let mut cluster = Cluster::of(2);
+    let hello = cluster.members[&1].hello(vec![WorkerId(1)]);
+    cluster.input(Input::Hello { from: 1, hello });
+    assert_eq!(cluster.generations()[1..], [(2, vec![(1, 1)])]);
+    cluster.pass(90);
+    assert_eq!(cluster.generations().len(), 2, "twice as long as newcomers settle");
+    cluster.pass(10);
+    assert_eq!(cluster.generations()[2..], [(3, vec![(1, 1), (2, 1)])]);
 }
 
 #[test]

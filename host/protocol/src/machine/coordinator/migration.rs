@@ -169,7 +169,9 @@ mod tests {
         assert_eq!(migration.copied(WorkerId(1)), Err(()), "nothing leaves it");
         assert_eq!(migration.copied(WorkerId(0)), Ok(true));
         assert_eq!(migration.copied(WorkerId(0)), Err(()), "it has said so");
+        assert!(migration.is_copied() && migration.is_open() && !migration.is_due());
         migration.fall_due();
+        assert!(migration.is_due() && !migration.is_open() && !migration.is_arriving());
         assert_eq!(migration.complete(WorkerId(1)), Err(()), "owners have not changed");
         migration.place(Epoch(5));
         assert_eq!(migration.complete(WorkerId(0)), Err(()), "it gets nothing");

@@ -340,6 +340,8 @@ mod tests {
         assert_eq!((ground.state().len(), ground.is_changing()), (10, true), "the step had changed four");
         ground.go_on();
         assert_eq!((ground.state().len(), ground.is_changing()), (12, false));
-        ground.take_written();
+        ground.begin_step();
+        ground.write((12..18).map(write));
+        assert_eq!((ground.state().len(), ground.is_changing()), (17, true), "another step");
     }
 }

@@ -352,6 +352,8 @@ fn an_end_is_decided_once_and_by_dependencies_of_what_several_workers_share() {
     let mut worker = in_a_round();
     let here = entity_of(&worker, WorkerId(0));
     is_taken(&mut worker, orders(vec![order(Operation::Get(here))]));
+    let decision = Decision { graph: GraphId(1002), number: 1, commits: false };
+    is_refused(&mut worker, Mail { decisions: vec![decision], ..first_round() }, why::ANOTHER_PHASE);
     let transactions = vec![Started::Local(Execution::default())];
     step(&mut worker, Input::Executed(Executed { transactions, queries: vec![] }));
     let ends = |kind| vec![end(1002, kind)];
@@ -362,7 +364,6 @@ fn an_end_is_decided_once_and_by_dependencies_of_what_several_workers_share() {
         is_fault("settled", &mut worker, Node::Coordinator, decide(unknown));
     }
     say(&mut worker, Node::Coordinator, decide(1002));
-    let decision = Decision { graph: GraphId(1002), number: 1, commits: false };
     let decided = |decisions| Mail { fallback: true, decisions, ..first_round() };
     let other = Decision { graph: GraphId(1004), ..decision };
     is_refused(&mut worker, decided(vec![other]), why::UNKNOWN_GRAPH);
@@ -487,6 +488,10 @@ fn an_end_of_a_phase_that_cannot_be_is_refused() {
         assert!(matches!(&actions[..], [Action::Fault(fault)] if fault.why == why), "{why}: {actions:?}");
         assert_eq!(before, format!("{worker:?}"), "{why}");
     }
+    // Something runs here that another worker has called.
+    let called = target(&worker);
+    is_taken(&mut worker, orders(vec![order(Operation::Call(called))]));
+    is_fault("executed", &mut worker, Node::Coordinator, settle(vec![end(1002, 1)]));
 }
 
 #[test]
