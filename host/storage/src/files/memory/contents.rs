@@ -147,6 +147,36 @@ mod tests {
     }
 
     #[test]
+    fn what_is_chosen_is_a_length_and_for_each_sector_whether_it_is_old_new_or_torn() {
+        let asked = |mut contents: Contents, choices: &[u64]| {
+            let mut limits = Vec::new();
+            contents.crash(&mut |limit| {
+                limits.push(limit);
+                choices.get(limits.len() - 1).copied().unwrap_or(limit - 1)
+            });
+            (limits, contents)
+        };
+        let (at, half) = (|sector: usize| (sector * SECTOR_BYTES) as u64, SECTOR_BYTES / 2);
+        let mut torn = contents();
+        torn.write(&[2; SECTOR_BYTES], at(7) / 2);
+        let (limits, _) = asked(torn, &[0, 1, 2]);
+        assert_eq!(limits, [vec![1, 2, 3], vec![256; half]].concat());
+        // What was reserved and not synced is not there to be torn.
+        let mut longer = contents();
+        longer.write(&[2; 2 * SECTOR_BYTES], at(8));
+        let (limits, mut shorter) = asked(longer, &[0, 1, 1]);
+        assert_eq!(limits, [2 * SECTOR_BYTES as u64 + 1, 2, 2]);
+        // What a crash has left is in use, and what it has cut off is not.
+        shorter.reserve(at(10));
+        shorter.sync();
+        shorter.write(&[3; SECTOR_BYTES], at(8));
+        let (limits, mut left) = asked(shorter, &[0, 1]);
+        assert_eq!(limits, [1, 3]);
+        left.write(&[4; SECTOR_BYTES], at(8));
+        assert_eq!(asked(left, &[0, 1]).0, [1, 2]);
+    }
+
+    #[test]
     fn a_write_into_a_file_that_was_emptied_may_be_torn_like_the_first() {
         let mut contents = contents();
         contents.empty();

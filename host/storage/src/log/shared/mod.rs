@@ -53,6 +53,8 @@ pub(super) struct Seen {
     offsets: VecDeque<i64>,
     /// Everything below this offset has been classified.
     pub(super) end: i64,
+    /// Offset of the last trim.
+    trim: i64,
     skipped: u64,
 }
 
@@ -65,6 +67,7 @@ impl Seen {
             Verdict::Trim => {
                 let retained = (self.chain.next() - self.chain.first()) as usize;
                 self.offsets.drain(..self.offsets.len().saturating_sub(retained));
+                self.trim = offset;
             }
             Verdict::Fence => {}
             Verdict::Late | Verdict::Foreign | Verdict::Misnumbered => {
@@ -102,7 +105,7 @@ impl<B: Broker> Opening<B> {
             0 => (Chain::new(), 0),
             _ => Chain::trimmed(cluster, &stamps).ok_or_else(|| not_ours(&broker, cluster, low, &stamps))?,
         };
-        let mut seen = Seen { chain, offsets: VecDeque::new(), end: from, skipped: 0 };
+        let mut seen = Seen { chain, offsets: VecDeque::new(), end: from, trim: from, skipped: 0 };
         for (offset, stamp) in stamps.iter().filter(|(offset, _)| *offset >= from) {
             seen.take(*offset, stamp.as_ref());
         }
@@ -341,7 +344,8 @@ impl<B: Broker> Log for SharedLog<B> {
                     let (first, from) = (log.first(), log.seen.offsets[0]);
                     log.send(Kind::Trim { sequence, first, from }, &[])?;
                     log.confirm()?;
-                    log.seen.end - 1
+                    // Behind it there may be what others have written since.
+                    log.seen.trim
                 }
             };
             log.send(Kind::Trim { sequence, first: until, from }, &[])?;

@@ -26,6 +26,8 @@ struct Messages {
     loses_next: bool,
     /// Where messages are is not said with their confirmation.
     is_vague: bool,
+    /// What somebody else writes behind each message.
+    intruder: Option<Option<Stamp>>,
 }
 
 impl Topic {
@@ -113,15 +115,16 @@ impl Broker for Client {
 
     fn send(&mut self, stamp: &Stamp, record: &[u8]) -> Result<(), KafkaProblem> {
         let mut messages = self.topic.messages();
-        self.sent.push_back(messages.all.len() as i64);
+        self.sent.push_back(if messages.is_vague { -1 } else { messages.all.len() as i64 });
         let kept = !std::mem::take(&mut messages.loses_next);
         messages.all.push(kept.then(|| (Some(*stamp), record.to_vec())));
+        let behind = messages.intruder.map(|stamp| Some((stamp, b"intruder".to_vec())));
+        messages.all.extend(behind);
         Ok(())
     }
 
     fn confirmed(&mut self, count: usize) -> Result<Vec<i64>, KafkaProblem> {
-        let is_vague = self.topic.messages().is_vague;
-        Ok(self.sent.drain(..count).map(|offset| if is_vague { -1 } else { offset }).collect())
+        Ok(self.sent.drain(..count).collect())
     }
 
     fn delete_below(&mut self, offset: i64) {
@@ -202,8 +205,9 @@ fn what_was_confirmed_and_is_not_there_is_said_to_be_lost() {
     log.append(b"0").unwrap();
     topic.messages().loses_next = true;
     log.append(b"1").unwrap();
+    log.append(b"2").unwrap();
     assert_eq!(lost(log.sync()), "Record { sequence: 1 } was confirmed and is not there");
-    assert!(matches!(log.append(b"2"), Err(LogError::Failed)));
+    assert!(matches!(log.append(b"3"), Err(LogError::Failed)));
 
     let topic = Topic::default();
     let mut log = topic.open().unwrap();
@@ -244,6 +248,64 @@ fn a_topic_whose_beginning_is_gone_is_another_clusters_or_was_not_trimmed() {
     );
     let untrimmed = lost(trimmed(false).map_or(Ok(()), Err));
     assert_eq!(untrimmed, "it begins at offset 1, and no trim of this log says so");
+}
+
+#[test]
+fn another_clusters_topic_is_refused_before_anything_is_written() {
+    let topic = Topic::default();
+    topic.fence(2, 1);
+    let other = topic.open().err();
+    assert!(matches!(other, Some(LogError::Kafka(KafkaProblem::OtherCluster { theirs: 2, .. }))), "{other:?}");
+    assert_eq!(topic.length(), 1);
+}
+
+#[test]
+fn messages_of_which_only_some_are_said_to_be_where_they_are_are_all_found() {
+    let topic = Topic::default();
+    let mut log = topic.open().unwrap();
+    for (record, is_vague) in [(b"0", false), (b"1", true)] {
+        topic.messages().is_vague = is_vague;
+        log.append(record).unwrap();
+    }
+    log.sync().unwrap();
+    assert_eq!((log.durable(), records(&mut log).len()), (2, 2));
+}
+
+#[test]
+fn what_was_trimmed_is_deleted_and_not_trimmed_again() {
+    let topic = Topic::default();
+    let mut log = topic.open().unwrap();
+    for record in [b"0", b"1", b"2"] {
+        log.append(record).unwrap();
+    }
+    log.trim(2).unwrap();
+    // The fence is before the records.
+    assert_eq!(topic.messages().low, 3);
+    let length = topic.length();
+    log.trim(2).unwrap();
+    assert_eq!(topic.length(), length);
+    log.trim(3).unwrap();
+    assert!(topic.messages().low > 3);
+}
+
+#[test]
+fn a_log_that_was_trimmed_of_everything_begins_with_its_own_message_whatever_others_write_behind_it() {
+    let late = Stamp { cluster: CLUSTER, generation: 1, writer: 99, kind: Kind::Record { sequence: 1 } };
+    for (intruder, is_vague) in [(None, false), (None, true), (Some(late), false), (Some(late), true)] {
+        let topic = Topic::default();
+        drop(topic.open().unwrap());
+        let mut log = topic.open().unwrap();
+        topic.messages().is_vague = is_vague;
+        topic.messages().intruder = Some(intruder);
+        log.append(b"0").unwrap();
+        log.append(b"1").unwrap();
+        log.trim(2).unwrap();
+        log.append(b"2").unwrap();
+        log.sync().unwrap();
+        let mut again = topic.open().unwrap();
+        assert_eq!((again.generation(), again.first(), again.next()), (3, 2, 3), "{intruder:?}, {is_vague}");
+        assert_eq!(records(&mut again), [b"2"]);
+    }
 }
 
 #[test]

@@ -95,13 +95,13 @@ impl Fetch {
             self.asked = self.range.end;
             return Ok(());
         }
-        let ahead = self.ahead.take().ok_or_else(|| SnapshotError::damaged(&self.object, from, "it ends there"))?;
+        let ahead = self
+            .ahead
+            .take()
+            .ok_or_else(|| SnapshotError::damaged(&self.object, from, "the store returned nothing more"))?;
         let (bytes, whole) = ahead.wait()?;
         SnapshotError::check_size(&self.object, whole, self.size)?;
         self.window = bytes;
-        if self.window.is_empty() {
-            return Err(SnapshotError::damaged(&self.object, from, "the store returned nothing"));
-        }
         self.ask();
         Ok(())
     }
