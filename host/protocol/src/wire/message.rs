@@ -758,7 +758,10 @@ pub struct Decision {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::entity::Payload;
+    use crate::execute::attempt::Stamp;
+    use crate::state::entity::{Layout, Payload};
+
+    const LAYOUT: Layout = Layout { seed: 1, partitions: 4 };
 
     fn decision(graph: u64) -> Decision {
         Decision { graph: GraphId(graph), number: 1, commits: true }
@@ -822,6 +825,28 @@ mod tests {
         tasks.for_each(|task| assert_eq!(joined.append(task), None));
         assert_eq!(joined, whole);
 
+        // Entries of all kinds.
+        let target = Operation::Get(Entity::new(&LAYOUT, OperatorId(1), false, "k".into()));
+        let asked = RemoteRequest { operation: target, stamp: Stamp::from_parts(&[], 0), used: Usage::default() };
+        let join = Join::of_query(RunId(1), WorkerId(0));
+        let order = Order { header: join.header, asked, question: None, share: None, report: Report::default() };
+        let result = CachedResult { graph: GraphId(1), number: 1, place: 1, answer: RemoteResponse::Noted };
+        let all = Mail {
+            orders: vec![order; 2],
+            results: vec![result; 2],
+            joins: vec![join; 2],
+            joined: vec![Joined { run: RunId(1), current: true }; 2],
+            ..Mail { replies: answered(0..2).replies, ..whole }
+        };
+        assert_eq!(all.clone().split(99, all.weight()), std::slice::from_ref(&all));
+        for (most, bytes) in [(1, usize::MAX), (99, all.weight() - 1), (99, 1)] {
+            let mut pieces = all.clone().split(most, bytes).into_iter();
+            let mut joined = pieces.next().unwrap();
+            assert!(pieces.len() > 0);
+            pieces.for_each(|piece| assert_eq!(joined.append(piece), None));
+            assert_eq!(joined, all, "{most} {bytes}");
+        }
+
         let value = Payload(vec![7; 1000].as_slice().into());
         replies.replies[1].answer = RemoteResponse::Value(Some(value));
         let pieces = replies.clone().split(10, 1200);
@@ -831,9 +856,8 @@ mod tests {
 
     #[test]
     fn what_a_long_transaction_writes_is_told_in_pieces_by_its_keys_and_values() {
-        let layout = crate::state::entity::Layout { seed: 1, partitions: 4 };
         let write = |key: usize, value: Option<usize>| {
-            let entity = Entity::new(&layout, OperatorId(1), false, "k".repeat(key).as_str().into());
+            let entity = Entity::new(&LAYOUT, OperatorId(1), false, "k".repeat(key).as_str().into());
             JoinWrite(entity, value.map(|bytes| vec![7; bytes].into()))
         };
         let header = Join::of_query(RunId(1), WorkerId(0)).header;

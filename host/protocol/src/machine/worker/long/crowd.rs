@@ -97,6 +97,9 @@ mod tests {
         waiting.truncate(2);
         count(&waiting, false);
         count(&vec![request(&catalog, "loud", 1); COUNT_MAX], true);
+        let mut crowd = Crowd::default();
+        crowd.count(COUNT_MAX - 1, vec![request(&catalog, "loud", 1); COUNT_MAX - 1].iter(), &catalog);
+        assert!(!crowd.is_full("loud"), "one more may wait");
     }
 
     #[test]

@@ -339,6 +339,9 @@ fn what_another_worker_finds_for_a_long_transaction_is_what_was_asked_for_or_ref
         assert!(refused, "{other:?}: {actions:?}");
         assert_eq!(before, format!("{worker:?}"));
     }
+    let answers = [9, 1].map(|run| LongAnswer { run: RunId(run), answer: RemoteResponse::Noted });
+    let both = Message::Long(LongMail { answers: answers.into(), ..LongMail::default() });
+    is_fault("waiting", &mut worker, Node::Worker(PEER), both);
     let nobody = say(&mut worker, Node::Worker(PEER), answer(9, RemoteResponse::Value(None)));
     assert!(nobody.is_empty(), "that run may have been given up: {nobody:?}");
     let actions = say(&mut worker, Node::Worker(PEER), answer(1, RemoteResponse::Value(None)));
@@ -363,6 +366,8 @@ fn an_end_is_decided_once_and_by_dependencies_of_what_several_workers_share() {
     for unknown in [1001, 1003] {
         is_fault("settled", &mut worker, Node::Coordinator, decide(unknown));
     }
+    let some_unknown = vec![(Tid(1002), Bits::default()), (Tid(1003), Bits::default())];
+    is_fault("settled", &mut worker, Node::Coordinator, Message::Decide { round: Round(1), bits: some_unknown });
     say(&mut worker, Node::Coordinator, decide(1002));
     let decided = |decisions| Mail { fallback: true, decisions, ..first_round() };
     let other = Decision { graph: GraphId(1004), ..decision };
