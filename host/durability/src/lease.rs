@@ -154,4 +154,42 @@ mod tests {
         assert_eq!((first.due(), step(&mut first, 900_000)), (None, Vec::new()));
         assert!(matches!(first.release(), Err(SnapshotError::LeaseLost { ours: 1, theirs: 2, .. })));
     }
+    #[test]
+    fn a_store_that_does_not_answer_ends_who_has_never_heard_of_it_and_is_waited_for_by_others() {
+        let directory = tempfile::tempdir().unwrap();
+        let (store, away) = (directory.path().join("store"), directory.path().join("away"));
+        let claim = |holder: &str| {
+            let location = StoreLocation::new(store.to_str().unwrap());
+            let leases = Leases::open(&location, Runtime::Inline(Arc::new(Counting))).unwrap();
+            Claim::new(leases, holder.to_owned(), TERM, Instant(0))
+        };
+        let (mut leader, mut standby, mut new) = (claim("a"), claim("b"), claim("c"));
+        assert_eq!(step(&mut leader, 0), [LeaseEffect::Lead(Instant(1000))]);
+        assert_eq!(step(&mut standby, 0), [LeaseEffect::StandBy("a".to_owned())]);
+        std::fs::rename(&store, &away).unwrap();
+        std::fs::write(&store, b"no directory").unwrap();
+        let error = new.step(&|| Instant(0)).unwrap_err();
+        assert!(matches!(error, SnapshotError::Store { .. }), "{error:?}");
+        assert_eq!(new.due(), None);
+        for claim in [&mut leader, &mut standby] {
+            let due = claim.due().unwrap();
+            let told = step(claim, due.0);
+            assert!(matches!(told[..], [LeaseEffect::Diagnostic(_)]), "{told:?}");
+        }
+        std::fs::remove_file(&store).unwrap();
+        std::fs::rename(&away, &store).unwrap();
+        let due = leader.due().unwrap();
+        assert!(step(&mut leader, due.0).contains(&LeaseEffect::Lead(Instant(due.0 + 1000))));
+        // A record that cannot be read ends all but its holder, who has until it runs out.
+        for file in std::fs::read_dir(&store).unwrap() {
+            std::fs::write(file.unwrap().path(), b"?").unwrap();
+        }
+        for claim in [&mut claim("d"), &mut standby] {
+            let due = claim.due().unwrap();
+            let error = claim.step(&|| due).unwrap_err();
+            assert!(matches!(error, SnapshotError::Damaged { .. }), "{error:?}");
+        }
+        let due = leader.due().unwrap();
+        assert!(leader.step(&|| due).is_ok());
+    }
 }
