@@ -231,6 +231,9 @@ fn no_partition_is_begun_when_enough_was_read() {
         let read: u64 = [&[][..], &[0], &[7, 14]][begun].iter().copied().map(bytes).sum();
         assert_eq!((compacted.partitions, compacted.read_bytes), (begun, read), "{bytes_max}");
         assert_eq!(compacted.sequence.is_some(), begun > 0);
+        let now = store.latest().unwrap().unwrap();
+        let merged = [&[][..], &[0], &[7, 14]][begun].iter().map(|partition| now.partitions[partition][0].bytes);
+        assert_eq!(compacted.written_bytes, merged.sum::<u64>());
         assert_eq!(compacted.remaining, [3, 2, 0][begun]);
     }
     let after = store.latest().unwrap().unwrap();

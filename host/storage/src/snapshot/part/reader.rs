@@ -316,6 +316,8 @@ mod tests {
         let location = StoreLocation::in_memory(&Memory::default());
         let objects = Objects::open(&location, RetryPolicy::Opening, Runtime::Inline(Arc::new(Nowhere)))?;
         objects.start_put("pack", [&vec![0; OFFSET as usize], bytes].concat()).wait()?;
+        // Who only checks it finds the same.
+        PartReader::open(objects.clone(), part)?.check()?;
         let mut reader = PartReader::open(objects, part)?;
         let mut entries = 0;
         while let Some(block) = reader.next_block()? {
@@ -362,6 +364,11 @@ mod tests {
             change(&mut part);
             assert_eq!(damage(part.read(), says), part.bytes().1[block], "{says}");
         }
+        // One that would reach into the footer.
+        let part = Crafted::of(PartKind::Base, &[FIRST, SECOND]);
+        let (mut bytes, places, _) = part.bytes();
+        bytes[(places[1] - OFFSET) as usize] += 1;
+        assert_eq!(damage(read(&bytes, &part.part(&bytes)), "cannot be there"), places[1]);
         // What it is unpacked from: its checksum fits, and yet it was not packed so.
         let part = Crafted::of(PartKind::Base, &[FIRST]);
         let (mut bytes, places, footer) = part.bytes();
