@@ -161,8 +161,8 @@ transcripts:
 
 # Simulate whole processes under faults, from a seed: the drivers, the log and the snapshots that the server runs; every promise checked
 sim *args:
-    cargo build {{checked}} --quiet --workspace --bin styx-dst
-    target/release/styx-dst {{args}}
+    cargo build --profile simulator --config scripts/checked.toml --quiet -p styx-dst --bin styx-dst
+    target/simulator/styx-dst {{args}}
 
 # Look for bytes that a reader cannot bear: `--seconds N` for each target, or the targets named
 fuzz *args:

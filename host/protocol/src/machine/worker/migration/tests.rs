@@ -141,7 +141,7 @@ fn what_is_needed_is_asked_for_once_and_comes_before_the_rest() {
     let elsewhere = entities(1, STAYS).next().unwrap();
     assert!(two.fetching.want(&two.state, &get(&elsewhere)) && two.fetching.want(&two.state, &scan(3)));
     assert!(two.asks().is_empty(), "that is here");
-    for needs in [get(&wanted), Operation::Put(wanted.clone(), Some(value().into())), get(&none)] {
+    for needs in [get(&wanted), Operation::Put(wanted.clone(), Some(value())), get(&none)] {
         assert!(!two.fetching.want(&two.state, &needs), "{needs:?}");
     }
     assert_eq!(two.asks(), [Wanted::Entity(wanted.clone()), Wanted::Entity(none.clone())]);
@@ -206,6 +206,9 @@ fn a_rate_bounds_what_is_copied_and_not_asked_for() {
     let taken = two.arrives(moving);
     (0..taken).for_each(|_| assert!(two.shadows.taken(OWNER)));
     assert_eq!(two.sends(100), (vec![], 0), "used up");
+    two.allowance.set(CopyAllowance::Bytes(1000));
+    two.allowance.take(1000 - 1);
+    assert_eq!(two.sends(100), (vec![], 0), "what was too much is taken off the next ones");
     two.allowance.set(CopyAllowance::Unlimited);
     assert_eq!(two.sends(1 << 20).1, 1);
 }
