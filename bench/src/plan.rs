@@ -135,6 +135,9 @@ pub struct Plan {
     /// With --migrate: how
     #[arg(long, value_enum, default_value = "online", global = true)]
     pub mode: Mode,
+    /// People who look at the console meanwhile: half of them at the overview, half at the cluster
+    #[arg(long, default_value_t = 0, global = true)]
+    pub viewers: usize,
     /// Further flags for the server, or the workers
     #[arg(long, value_delimiter = ' ', allow_hyphen_values = true, global = true)]
     pub server: Vec<String>,
@@ -307,7 +310,8 @@ impl Plan {
             ..Options::new(&self.styx)
         };
         let keyed = self.kill.is_some();
-        StyxOptions { processes, guest, driver: self.driver, connections: self.connections(), keyed }
+        let (driver, connections, viewers) = (self.driver, self.connections(), self.viewers);
+        StyxOptions { processes, guest, driver, connections, keyed, viewers }
     }
 
     /// The disturbances of the workers, and their times.

@@ -311,6 +311,9 @@ impl Outcome {
                 line[name] = json!(stalls);
             }
         }
+        for (name, shown) in usual.totals.iter().filter(|(name, _)| name.starts_with("viewed_")) {
+            line[name] = json!(shown);
+        }
         if !usual.migrations.is_empty() {
             let one = |one: &Migration| {
                 json!({

@@ -11,6 +11,7 @@ mod postgres;
 mod styx;
 mod two_phase;
 mod usage;
+mod viewers;
 mod websocket;
 
 use std::collections::BTreeMap;

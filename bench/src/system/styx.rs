@@ -16,6 +16,7 @@ use super::http::{Exchange, HttpConnection};
 use super::kafka::Records;
 use super::migration::migrate;
 use super::usage::of_tree;
+use super::viewers::Viewers;
 use super::websocket::Socket;
 use super::{Disturbance, Figures, Migrated, Mode, System};
 use crate::load::{Connection, Pool};
@@ -39,6 +40,8 @@ pub struct StyxOptions {
     pub connections: usize,
     /// True if calls have idempotency keys: then each has an answer, whatever happens to workers.
     pub keyed: bool,
+    /// People who look at the console meanwhile.
+    pub viewers: usize,
 }
 
 /// Running processes with the app deployed.
@@ -50,6 +53,7 @@ pub struct Styx {
     driver: Driver,
     connections: usize,
     keyed: bool,
+    viewers: Option<Viewers>,
     migrations: Mutex<Vec<JoinHandle<anyhow::Result<Migrated>>>>,
 }
 
@@ -59,12 +63,14 @@ const APP: &str = "bench";
 impl Styx {
     /// Starts everything and deploys the app.
     pub async fn start(options: StyxOptions) -> anyhow::Result<Styx> {
-        let StyxOptions { processes, guest, driver, connections, keyed } = options;
+        let StyxOptions { processes, guest, driver, connections, keyed, viewers } = options;
         let cluster = Cluster::start(processes).await?;
         cluster.deploy(&guest, Some(APP), false).await?;
         let (ingress, brokers) = (cluster.ingress().to_owned(), cluster.brokers().map(str::to_owned));
         let client = cluster.client().clone();
+        let viewers = (viewers > 0).then(|| Viewers::begin(viewers, &client));
         Ok(Styx {
+            viewers,
             cluster: Mutex::new(cluster),
             client,
             ingress,
@@ -158,6 +164,9 @@ impl System for Styx {
                 let (cpu, rss_mb) = of_tree(process);
                 figures.cpu = figures.cpu.map(|sum| sum + cpu);
                 figures.rss_mb += rss_mb;
+            }
+            if let Some(viewers) = &self.viewers {
+                figures.totals.extend(viewers.shown());
             }
             Ok(figures)
         }
