@@ -545,6 +545,23 @@ mod tests {
     }
 
     #[test]
+    fn what_becomes_of_a_partition_that_left_is_told_to_nobody() {
+        let mut table = ReplyTable::new(Retention::default(), 1);
+        let end = |table: &mut ReplyTable, number| {
+            table.begin(RequestId(number), 0);
+            let outcome = Ok(b"1"[..].into());
+            table.end(&Reply { id: RequestId(number), tid: Tid(1), epoch: Epoch(1), outcome }, Timestamp(0));
+        };
+        table.follow(PartitionId(0));
+        end(&mut table, 1);
+        assert_eq!(table.take_told().len(), 1);
+        let gone = table.take(PartitionId(0));
+        table.adopt(PartitionId(0), FollowedReplies { replies: gone, ..FollowedReplies::default() });
+        end(&mut table, 2);
+        assert!(table.take_told().is_empty());
+    }
+
+    #[test]
     fn replies_are_copied_in_pieces_of_so_many_bytes_and_one_at_least() {
         let mut table = ReplyTable::new(Retention::default(), 1);
         // The first has not ended: there is nothing to be copied of it.

@@ -73,6 +73,7 @@ mod tests {
         assert_eq!(expected.of(&much), 660, "once less is no reason to expect less the next time");
         expected.learn(&much, 900);
         assert_eq!(expected.of(&much), 900);
+        assert_eq!(ExpectedFuel::new(1, 1000).noted_above(), Some(1000), "an epoch of one may use all of it");
         (0..100).for_each(|_| expected.learn(&much, 60));
         assert_eq!((expected.of(&much), expected.noted_above()), (0, Some(100)));
     }

@@ -369,7 +369,21 @@ fn in_pieces_of(writes: PackedWrites, replies: Vec<ReplyChange>, bytes: usize) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commit::replies::Retention;
     use crate::state::entity::Layout;
+
+    #[test]
+    fn who_gets_a_partition_is_known_until_it_goes() {
+        let (state, mut replies) =
+            (State::new(Layout { seed: 1, partitions: 4 }), ReplyTable::new(Retention::default(), 4));
+        let (goes, to, version) = (PartitionId(2), WorkerId(1), PlacementVersion(3));
+        let mut outgoing = Outgoing::default();
+        outgoing.begin(version, MovingMode::Online, &[(goes, to)], &state, &mut replies);
+        assert_eq!((outgoing.leaves_to(goes), outgoing.leaves_to(PartitionId(1))), (Some(to), None));
+        assert!(!outgoing.is_empty() && outgoing.partitions().eq([goes]) && outgoing.version() == Some(version));
+        assert_eq!(outgoing.end(), [(goes, to)]);
+        assert!(outgoing.is_empty() && outgoing.leaves_to(goes).is_none());
+    }
 
     #[test]
     fn a_copy_covers_what_it_has_come_past() {

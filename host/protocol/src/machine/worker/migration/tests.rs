@@ -162,6 +162,25 @@ fn what_is_needed_is_asked_for_once_and_comes_before_the_rest() {
 }
 
 #[test]
+fn what_is_asked_for_of_one_partition_is_on_its_way_though_another_is_complete() {
+    let mut two = Two::new();
+    let there = entities(1, STAYS).next().unwrap();
+    let (mut other, mut incomplete) = (Partition::default(), Partition::default());
+    other.apply(there.clone(), Some(value()));
+    incomplete.announce(other.inventory()).unwrap();
+    two.state.restore(STAYS, incomplete);
+    two.fetching = Fetching::default();
+    two.fetching.begin(VERSION, BTreeMap::from([(GOES, FORMER), (STAYS, FORMER)]));
+    assert!(!two.fetching.want(&two.state, &get(&there)));
+    assert_eq!(two.asks(), [Wanted::Entity(there.clone())]);
+    let (moving, sent) = two.sends(1 << 20);
+    assert_eq!((sent, two.arrives(moving)), (1, 1));
+    assert!(two.state.partitions()[0].is_whole() && !two.state.partitions()[1].is_whole());
+    assert!(!two.fetching.want(&two.state, &get(&there)));
+    assert!(two.asks().is_empty());
+}
+
+#[test]
 fn a_scan_needs_the_whole_partition_however_little_may_be_copied() {
     let mut two = Two::slow();
     assert!(!two.fetching.want(&two.state, &scan(2)) && !two.fetching.want(&two.state, &scan(1)));
