@@ -363,10 +363,7 @@ impl<C, P> FrontDriver<C, P> {
             (Answer::Reply(reply), asked) if !is_overloaded(&reply) => {
                 let (request, read_only) = match asked {
                     Asked::Request { request, read_only } => (Some(request), read_only),
-                    Asked::Nothing { refusal, .. } if is_nothing(&reply) => {
-                        self.in_flight_bytes -= bytes;
-                        return self.write(place, refusal, effects);
-                    }
+                    Asked::Nothing { refusal, .. } if is_nothing(&reply) => return self.write(place, refusal, effects),
                     Asked::Nothing { .. } => (None, false),
                 };
                 FrontEffect::Reply { place, id, reply, request, read_only, duration }
