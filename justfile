@@ -32,7 +32,7 @@ test:
     RUST_TEST_THREADS=$(($(getconf _NPROCESSORS_ONLN) * 2)) {{timed}} cargo test {{checked}} --workspace --quiet
     @{{timed}} join
     {{timed}} just mutants
-    {{timed}} just mutants --sample 50 --seed 50 --transactions 50000 --floor 90
+    @{{timed}} beside just mutants --sample 50 --seed 50 --transactions 50000 --floor 90
     {{timed}} just test-python
     {{timed}} just test-go
     {{timed}} just test-typescript
@@ -40,6 +40,8 @@ test:
     {{timed}} just test-c
     {{timed}} just test-clients
     {{timed}} target/release/styx-bench languages
+    {{timed}} just ui-test
+    @{{timed}} join
     {{timed}} target/release/styx-bench budget
     {{timed}} target/release/styx-bench run --results target/test-results --system inprocess --closed --seconds 1 ycsb-t
     {{timed}} target/release/styx-bench run --results target/test-results --closed --seconds 1 ycsb-t

@@ -28,7 +28,7 @@ browser() {
 
 tests() {
   browser
-  ../target/release/styx build tests/app/shop >/dev/null
+  for app in tests/app/*/; do ../target/release/styx build "$app" >/dev/null; done
   npx playwright test "$@"
 }
 

@@ -37,6 +37,7 @@ case "${1:?a command, \`begin\`, \`beside\`, \`join\` or \`end\`}" in
   beside)
     shift
     mkdir -p "$beside"
+    rm -f "$beside"/*
     # A group of its own, to be stopped as a whole.
     set -m
     {

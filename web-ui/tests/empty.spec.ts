@@ -1,7 +1,7 @@
 // A server on which nothing is deployed, and which is lost and found.
 import { expect, test } from '@playwright/test';
 import { isAccessible, look, title, watch } from './pages';
-import { BUNDLE, Server } from './server';
+import { BUNDLE, BUYER, Server } from './server';
 
 let server: Server;
 test.beforeEach(async () => {
@@ -42,6 +42,31 @@ test('with no app it says what to do, and takes one', async ({ page }) => {
   // It is compiled first, which a busy machine takes its time for.
   await expect(page.getByRole('heading', { level: 1 })).toHaveText('shop', { timeout: 90_000 });
   check();
+});
+
+test('what others need, or an app lacks, is a matter of force', async ({ page }) => {
+  await page.goto(`${server.admin}/apps`);
+  await page.getByLabel('Bundle or component').setInputFiles(BUYER);
+  // It is compiled first.
+  await expect(page.getByRole('alert')).toContainText('UNMET_IMPORT', { timeout: 90_000 });
+  await page.getByRole('button', { name: 'Deploy it all the same' }).click();
+  const dialog = page.getByRole('dialog');
+  const really = dialog.getByRole('button', { name: 'Deploy by force' });
+  await expect(really).toBeDisabled();
+  await isAccessible(page);
+  await dialog.getByLabel('Type buyer to confirm').fill('buyer');
+  await really.click();
+  await expect(page.getByRole('heading', { level: 1 })).toHaveText('buyer', { timeout: 90_000 });
+  await server.deploy('shop');
+  await page.goto(`${server.admin}/apps/shop`);
+  await page.getByRole('button', { name: 'Delete' }).click();
+  await dialog.getByLabel('Type shop to confirm').fill('shop');
+  await dialog.getByRole('button', { name: 'Delete it and its state' }).click();
+  await expect(dialog.getByRole('alert')).toContainText('BROKEN_IMPORT');
+  expect((await fetch(`${server.admin}/v1/apps/shop`)).status).toBe(200);
+  await dialog.getByRole('button', { name: 'Delete it all the same' }).click();
+  await title(page, 'Apps');
+  expect((await fetch(`${server.admin}/v1/apps/shop`)).status).toBe(404);
 });
 
 test('a page says that the server is away, and goes on when it is back', async ({ page }) => {

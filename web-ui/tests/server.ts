@@ -10,6 +10,8 @@ const STYX = resolve(process.env.STYX_BIN ?? join(import.meta.dirname, '../../ta
 // What is compiled once for all of them.
 const CACHE = join(import.meta.dirname, '../test-results/cache');
 export const BUNDLE = join(import.meta.dirname, 'app/shop/target/shop.zip');
+/** It calls the other one. */
+export const BUYER = join(import.meta.dirname, 'app/buyer/target/buyer.zip');
 
 interface Ready {
   ingress: string;

@@ -19,6 +19,10 @@ export class ApiError extends Error {
   }
 }
 
+/** What is refused for the sake of others, or of what there is, and done all the same if it is forced. */
+const FORCIBLE = ['BROKEN_IMPORT', 'UNMET_IMPORT', 'STATE_INCOMPATIBLE'];
+export const isForcible = (error: ApiError | null): boolean => error !== null && FORCIBLE.includes(error.code);
+
 type Listener = () => void;
 const refusals = new Set<Listener>();
 

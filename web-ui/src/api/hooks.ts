@@ -70,9 +70,11 @@ export function useChange<Input, Output>(change: (input: Input) => Promise<Outpu
   });
 }
 
-export const activate = ({ app, id }: { app: string; id: string }) =>
-  send<Schemas['Activated']>('POST', path('v1', 'apps', app, 'deployments', id, 'activate'));
-export const remove = (app: string) => send<Schemas['Removed']>('DELETE', path('v1', 'apps', app));
+const forced = (force: boolean) => (force ? '?force=true' : '');
+export const activate = ({ app, id, force }: { app: string; id: string; force: boolean }) =>
+  send<Schemas['Activated']>('POST', `${path('v1', 'apps', app, 'deployments', id, 'activate')}${forced(force)}`);
+export const remove = ({ app, force }: { app: string; force: boolean }) =>
+  send<Schemas['Removed']>('DELETE', `${path('v1', 'apps', app)}${forced(force)}`);
 export const takeSnapshot = () => send<Schemas['SnapshotSummary']>('POST', '/v1/snapshots');
 /** Has the browser save all entities of an operator as a file; the token goes with the request, as a link could not do. */
 export async function saveExport({ app, operator }: { app: string; operator: string }): Promise<{ epoch: number }> {

@@ -1,22 +1,24 @@
 // Uploads of apps: dropped or chosen, checked first, deployed when that is wanted.
 import { useRef, useState } from 'react';
 import { useLocation } from 'wouter';
-import { path, request, type Schemas } from '../api/client';
+import { isForcible, path, request, type Schemas } from '../api/client';
 import { useChange, useMay } from '../api/hooks';
 import { bytes, line } from '../lib/format';
-import { Button, ErrorNotice, Notice } from './basics';
+import { Button, Confirm, ErrorNotice, Notice } from './basics';
 
 interface Given {
   app: string;
   file: File;
   dryRun: boolean;
+  /** Whatever it takes from others, and whatever it cannot read. */
+  force?: boolean;
 }
 
-async function deploy({ app, file, dryRun }: Given): Promise<Schemas['Deployed']> {
+async function deploy({ app, file, dryRun, force = false }: Given): Promise<Schemas['Deployed']> {
   const start = new Uint8Array(await file.slice(0, 4).arrayBuffer());
   const isComponent = start[0] === 0 && start[1] === 0x61;
   const type = isComponent ? 'application/wasm' : 'application/zip';
-  const to = `${path('v1', 'apps', app, 'deployments')}${dryRun ? '?dry_run=true' : ''}`;
+  const to = `${path('v1', 'apps', app, 'deployments')}?dry_run=${dryRun}&force=${force}`;
   return (await request('POST', to, file, { 'content-type': type })).json() as Promise<Schemas['Deployed']>;
 }
 
@@ -25,6 +27,7 @@ export function Upload({ app: fixed }: { app?: string }) {
   const [file, setFile] = useState<File | null>(null);
   const [name, setName] = useState(fixed ?? '');
   const [over, setOver] = useState(false);
+  const [forcing, setForcing] = useState(false);
   const [, navigate] = useLocation();
   const input = useRef<HTMLInputElement>(null);
   const check = useChange(deploy);
@@ -38,12 +41,13 @@ export function Upload({ app: fixed }: { app?: string }) {
     setName(app);
     check.mutate({ app, file, dryRun: true });
   };
-  const go = () =>
+  const go = (force: boolean) =>
     file &&
     really.mutate(
-      { app: name, file, dryRun: false },
+      { app: name, file, dryRun: false, force },
       { onSuccess: () => navigate(`/apps/${encodeURIComponent(name)}`) },
     );
+  const error = really.error ?? check.error;
   return (
     <div className="upload">
       <div
@@ -93,7 +97,28 @@ export function Upload({ app: fixed }: { app?: string }) {
           <p className="quiet">
             {line(file.name)}, {bytes(file.size)}
           </p>
-          <ErrorNotice error={really.error ?? check.error} />
+          <ErrorNotice error={error} />
+          {isForcible(error) && (
+            <Button kind="danger" denied={why} onClick={() => setForcing(true)}>
+              Deploy it all the same
+            </Button>
+          )}
+          {forcing && (
+            <Confirm
+              title={`Deploy ${line(name)} although it does not fit?`}
+              action="Deploy by force"
+              repeat={name}
+              busy={really.isPending}
+              error={really.error}
+              onClose={() => setForcing(false)}
+              onConfirm={() => go(true)}
+            >
+              <p>
+                <bdi>{line(error?.message ?? '')}</bdi>
+              </p>
+              <p>Calls that find nothing to call abort, and functions meet entities as they are.</p>
+            </Confirm>
+          )}
           {check.data && !check.error && (
             <>
               <Notice kind="good" title="It can be deployed">
@@ -103,7 +128,7 @@ export function Upload({ app: fixed }: { app?: string }) {
                   </div>
                 ))}
               </Notice>
-              <Button kind="primary" onClick={go} busy={really.isPending}>
+              <Button kind="primary" onClick={() => go(false)} busy={really.isPending}>
                 Deploy {line(name)}
               </Button>
             </>

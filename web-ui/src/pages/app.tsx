@@ -1,7 +1,7 @@
 // An app: its functions, each to be tried, and its versions.
 import { useState } from 'react';
 import { Link, useLocation } from 'wouter';
-import type { Schemas } from '../api/client';
+import { isForcible, type Schemas } from '../api/client';
 import { activate, remove, useApp, useChange, useMay } from '../api/hooks';
 import { Button, Card, Confirm, Page, Pending, Table, Tag } from '../components/basics';
 import { CallForm } from '../components/call-form';
@@ -230,8 +230,8 @@ function Versions({ app }: { app: Schemas['AppView'] }) {
       {chosen && (
         <Confirm
           title={`Have ${line(app.name)} run ${chosen.deployment}?`}
-          action="Activate"
-          kind="primary"
+          action={isForcible(change.error) ? 'Activate it all the same' : 'Activate'}
+          kind={isForcible(change.error) ? 'danger' : 'primary'}
           busy={change.isPending}
           error={change.error}
           onClose={() => {
@@ -239,7 +239,10 @@ function Versions({ app }: { app: Schemas['AppView'] }) {
             setChosen(null);
           }}
           onConfirm={() =>
-            change.mutate({ app: app.name, id: chosen.deployment }, { onSuccess: () => setChosen(null) })
+            change.mutate(
+              { app: app.name, id: chosen.deployment, force: isForcible(change.error) },
+              { onSuccess: () => setChosen(null) },
+            )
           }
         >
           <p>It takes effect between two epochs. State stays as it is.</p>
@@ -281,12 +284,12 @@ function Removal({ app, onClose }: { app: string; onClose: () => void }) {
   return (
     <Confirm
       title={`Delete ${line(app)}?`}
-      action="Delete it and its state"
+      action={isForcible(change.error) ? 'Delete it all the same' : 'Delete it and its state'}
       repeat={app}
       busy={change.isPending}
       error={change.error}
       onClose={onClose}
-      onConfirm={() => change.mutate(app, { onSuccess: () => navigate('/apps') })}
+      onConfirm={() => change.mutate({ app, force: isForcible(change.error) }, { onSuccess: () => navigate('/apps') })}
     >
       <p>All its versions and all its entities are removed. This cannot be taken back.</p>
     </Confirm>
