@@ -64,7 +64,7 @@ use crate::snapshot::{RestoredState, RetainedState, WorkerSnapshot};
 use crate::state::State;
 use crate::wire::fault::why;
 use crate::wire::message::{
-    Begin, Finished, HandedOver, Message, Moving, MovingMail, MovingMode, Node, Replay, Replayed,
+    Begin, Finished, HandedOver, Message, Moving, MovingMail, MovingMode, Node, PartitionChanges, Replay, Replayed,
 };
 
 /// The machine of a worker. `W` names a waiting client; it is handed back with the reply, never looked at.
@@ -632,53 +632,48 @@ impl<W> Worker<W> {
         MovingMail { version, moving: told }: MovingMail,
         actions: &mut Vec<Action<W>>,
     ) -> Result<(), &'static str> {
-        let placement = self.ground.view().placement.clone();
-        let told = match told {
-            Moving::Taken => return self.ground.outgoing_mut().taken(from),
-            Moving::Cancelled => {
-                discard(self.incoming.cancel(from, version), actions);
-                return Ok(());
-            }
+        match told {
+            Moving::Taken => self.ground.outgoing_mut().taken(from)?,
+            Moving::Cancelled => discard(self.incoming.cancel(from, version), actions),
             Moving::Wanted(wanted) => {
                 let shadows = self.ground.outgoing_mut().shadows_mut();
-                return if version == shadows.version() { shadows.want(from, wanted) } else { Err(why::PLACEMENT) };
-            }
-            Moving::Fetched(writes) => {
-                self.ground.fetching_mut().fetched(from, version, writes);
-                return Ok(());
-            }
-            Moving::Pieces(pieces) => {
-                self.ground.fetching_mut().pieces(from, version, pieces);
-                return Ok(());
-            }
-            told @ (Moving::Copied(_) | Moving::Followed(_) | Moving::Handed(_)) => told,
-        };
-        let is_awaited = self.incoming.is_awaited() && version == placement.version();
-        if version <= placement.version() && !is_awaited {
-            // Of a migration that was given up, another one having come to be since.
-            return match told {
-                Moving::Copied(_) => {
-                    actions.push(moving(from, version, Moving::Taken));
-                    Ok(())
+                if version != shadows.version() {
+                    return Err(why::PLACEMENT);
                 }
-                Moving::Followed(_) => Ok(()),
-                _ => Err(why::PLACEMENT),
-            };
-        }
-        // Once the placement has changed, the old one's owner is not known here any more.
-        let owns = |partition| is_awaited || placement.owner(partition) == from;
-        match told {
+                shadows.want(from, wanted)?;
+            }
+            Moving::Fetched(writes) => self.ground.fetching_mut().fetched(from, version, writes),
+            Moving::Pieces(pieces) => self.ground.fetching_mut().pieces(from, version, pieces),
             Moving::Copied(changes) => {
-                self.incoming.follow(from, version, changes, &self.config.layout, owns)?;
+                self.follow(from, version, changes)?;
                 actions.push(moving(from, version, Moving::Taken));
             }
-            Moving::Followed(changes) => {
-                self.incoming.follow(from, version, changes, &self.config.layout, owns)?;
-            }
+            Moving::Followed(changes) => self.follow(from, version, changes)?,
+            Moving::Handed(_) if self.is_given_up(version) => return Err(why::PLACEMENT),
             Moving::Handed(handed) => self.incoming.hand(from, version, handed)?,
-            _ => {}
         }
         Ok(())
+    }
+
+    /// Whether a migration was given up, another one having come to be since.
+    fn is_given_up(&self, version: PlacementVersion) -> bool {
+        let now = self.ground.view().placement.version();
+        version < now || (version == now && !self.incoming.is_awaited())
+    }
+
+    fn follow(
+        &mut self,
+        from: WorkerId,
+        version: PlacementVersion,
+        changes: PartitionChanges,
+    ) -> Result<(), &'static str> {
+        if self.is_given_up(version) {
+            return Ok(());
+        }
+        let placement = self.ground.view().placement.clone();
+        // Once the placement has changed, the old one's owner is not known here any more.
+        let owns = |partition| version == placement.version() || placement.owner(partition) == from;
+        self.incoming.follow(from, version, changes, &self.config.layout, owns)
     }
 
     /// Partitions are other workers' from now on.
