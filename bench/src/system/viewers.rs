@@ -54,19 +54,7 @@ impl Viewers {
                 let (client, seen) = (client.clone(), shown.clone());
                 // Not all at the same moment.
                 let first = every.mul_f64(viewer as f64 / count as f64);
-                looking.spawn(async move {
-                    let mut times = tokio::time::interval_at(tokio::time::Instant::now() + first, *every);
-                    loop {
-                        times.tick().await;
-                        match read(&client, path).await {
-                            Ok(bytes) => {
-                                seen.pages.fetch_add(1, Ordering::Relaxed);
-                                seen.bytes.fetch_add(bytes, Ordering::Relaxed);
-                            }
-                            Err(_) => drop(seen.failed.fetch_add(1, Ordering::Relaxed)),
-                        }
-                    }
-                });
+                looking.spawn(async move { look(&client, path, first, *every, &seen).await });
             }
         }
         Viewers { shown, _looking: looking }
@@ -77,6 +65,21 @@ impl Viewers {
         let Shown { pages, events, bytes, failed } = &*self.shown;
         [("viewed_pages", pages), ("viewed_events", events), ("viewed_bytes", bytes), ("viewed_failed", failed)]
             .map(|(name, count)| (name.to_owned(), count.load(Ordering::Relaxed) as f64))
+    }
+}
+
+/// Reads a page again and again.
+async fn look(client: &Client, path: &str, first: Duration, every: Duration, seen: &Shown) {
+    let mut times = tokio::time::interval_at(tokio::time::Instant::now() + first, every);
+    loop {
+        times.tick().await;
+        match read(client, path).await {
+            Ok(bytes) => {
+                seen.pages.fetch_add(1, Ordering::Relaxed);
+                seen.bytes.fetch_add(bytes, Ordering::Relaxed);
+            }
+            Err(_) => drop(seen.failed.fetch_add(1, Ordering::Relaxed)),
+        }
     }
 }
 

@@ -525,18 +525,17 @@ impl World {
                     Some(1 << 20),
                     Some(1 << 10),
                 ]);
-                let stops = !cancels && environment.random.chance(150) && environment.plan.migrates.is_none();
-                if stops {
-                    environment.placements.wanted();
-                }
+                let stops = !cancels && environment.random.chance(150);
                 // Who needs what has not arrived runs beside the epochs.
                 let immediate = environment.random.chance(600) && environment.plan.config.long_max > 0;
-                let mode = match (environment.plan.migrates, stops, immediate) {
-                    (Some(mode), ..) => mode,
-                    (None, true, _) => MigrationMode::StopAndRestart,
-                    (None, _, true) => MigrationMode::Immediate,
+                let mode = environment.plan.migrates.unwrap_or(match (stops, immediate) {
+                    (true, _) => MigrationMode::StopAndRestart,
+                    (_, true) => MigrationMode::Immediate,
                     _ => MigrationMode::Online,
-                };
+                });
+                if !cancels && mode == MigrationMode::StopAndRestart {
+                    environment.placements.wanted();
+                }
                 let options = MigrationOptions { rate, mode, ..MigrationOptions::default() };
                 if self.amid.is_none() {
                     self.amid = environment.plan.amid.as_ref().map(|amid| amid.events);

@@ -55,16 +55,22 @@ fn in_a_round() -> Worker<u64> {
 
 /// The same, and its transaction.
 fn begun() -> (Worker<u64>, Tid) {
+    let (worker, batch) = executing();
+    (worker, batch.transactions[0].tid)
+}
+
+/// The same, and what it executes.
+fn executing() -> (Worker<u64>, Batch) {
     let mut worker = worker();
     submit(&mut worker, 1);
     let Message::Begin(first) = begin(1) else { unreachable!() };
     let first = Begin { controls: vec![Control::Deploy(deployment())], ..first };
     let actions = say(&mut worker, Node::Coordinator, Message::Begin(first));
-    let tid = actions.iter().find_map(|action| match action {
-        Action::Execute(batch) => Some(batch.transactions[0].tid),
+    let batch = actions.into_iter().find_map(|action| match action {
+        Action::Execute(batch) => Some(batch),
         _ => None,
     });
-    (worker, tid.expect("it is executed"))
+    (worker, batch.expect("it is executed"))
 }
 
 fn operator(worker: &Worker<u64>) -> OperatorId {
@@ -274,16 +280,7 @@ fn an_answer_that_nobody_has_asked_for_is_refused() {
 
 /// A worker whose own transaction waits for a call on another one.
 fn calling() -> (Worker<u64>, GraphId) {
-    let mut worker = worker();
-    submit(&mut worker, 1);
-    let Message::Begin(first) = begin(1) else { unreachable!() };
-    let first = Begin { controls: vec![Control::Deploy(deployment())], ..first };
-    let begun = say(&mut worker, Node::Coordinator, Message::Begin(first));
-    let batch = begun.into_iter().find_map(|action| match action {
-        Action::Execute(batch) => Some(batch),
-        _ => None,
-    });
-    let batch = batch.expect("it is executed");
+    let (mut worker, batch) = executing();
     let transaction = batch.transactions[0].clone();
     let attempt = worker.view().attempt(&transaction, &batch.state, &batch.catalog, Mode::Parallel);
     let call = Target { entity: entity_of(&worker, PEER), ..target(&worker) };
