@@ -30,6 +30,9 @@ pub struct Program {
     pub port: Option<u16>,
 }
 
+/// Most lines of a process that a test which fails shows.
+const LINES_SHOWN: usize = 40;
+
 /// The process; killed when dropped, and when the thread that started it is gone.
 pub struct Process {
     program: Program,
@@ -212,6 +215,18 @@ impl Process {
 
     pub fn last_line(&self) -> String {
         last_line(&self.log)
+    }
+}
+
+/// A test that fails shows what its processes said last.
+impl Drop for Process {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let said = std::fs::read_to_string(&self.log).unwrap_or_default();
+            let lines: Vec<&str> = said.lines().collect();
+            let last = lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n");
+            eprintln!("---- the last of what {} said\n{last}", self.name());
+        }
     }
 }
 

@@ -175,6 +175,9 @@ bugs! {
     MigrationKeepsCarried,
     /// A partition changes its owner right behind the cut of a snapshot. Planted: at any time.
     MigrationBetweenSnapshots,
+    /// Owners change though nothing happens: a snapshot that is there already is as good as one that is cut. Planted: the
+    /// migration waits for one that is never cut.
+    IdleNotMigrated,
     /// What has not arrived yet of a partition is not there to be read. Planted: it is read as if there were none.
     MissingTakenForNone,
     /// A scan waits for what has not arrived. Planted: it passes over it.

@@ -17,7 +17,6 @@ use super::placing::{self, Goal};
 use super::snapshots::SnapshotWaiter;
 use super::step::Step;
 use crate::diagnostic::Diagnostic;
-use crate::snapshots::NoSnapshot;
 use crate::wire::{CopyPace, Envelope};
 
 /// Why a migration is refused that was planned on another placement.
@@ -223,15 +222,6 @@ impl<W, R> CoordinatorDriver<W, R> {
     pub(super) fn proceed_with_migration(&mut self, step: &mut Step<'_, W, R>) {
         if self.leader.as_deref_mut().is_some_and(LeaderState::wants_snapshot_to_migrate) {
             self.snapshots(step, |scheduler, now, effects| scheduler.want(SnapshotWaiter::Migration, now, effects));
-        }
-    }
-
-    /// The snapshot that a migration wanted was taken, or there is nothing that it would hold.
-    pub(super) fn snapshot_to_migrate(&mut self, result: Result<(), NoSnapshot>, step: &mut Step<'_, W, R>) {
-        let Some(leader) = self.leader.as_deref_mut() else { return };
-        leader.snapshot_to_migrate_ended();
-        if result == Err(NoSnapshot::NothingHappened) {
-            self.machine(Input::Place, step);
         }
     }
 

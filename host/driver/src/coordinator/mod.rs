@@ -150,7 +150,8 @@ impl<W, R> CoordinatorDriver<W, R> {
 
     /// What somebody here waits for: nothing when all is quiet.
     pub fn under_way(&self) -> usize {
-        self.deferred.len() + self.deployments.len() + self.router.under_way()
+        let migrates = self.leader.as_deref().is_some_and(LeaderState::is_migrating);
+        self.deferred.len() + self.deployments.len() + self.router.under_way() + usize::from(migrates)
     }
 
     /// The record of the round under way without what it comes to, once it is known that it will have one.

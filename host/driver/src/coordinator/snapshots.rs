@@ -1,5 +1,6 @@
 //! What the scheduler of snapshots wants done in a cluster: by the shell, or by the driver itself.
 
+use styx_planted::{Bug, planted};
 use styx_protocol::ids::WorkerId;
 use styx_protocol::machine::coordinator::Input;
 use styx_protocol::membership;
@@ -33,8 +34,10 @@ pub(super) enum Order {
     ResendParts,
     /// The snapshot that the end of the generation waits for was taken, or cannot be.
     EndDrain,
-    /// The snapshot that a migration wanted was taken, or cannot be.
-    Migrate(Result<(), NoSnapshot>),
+    /// The snapshot that a migration wanted was taken, or cannot be: the machine knows, or another one is to be wanted.
+    AwaitNoSnapshot,
+    /// The snapshot that a migration wanted is there already: owners may change.
+    Migrate,
     /// Gives a worker up.
     Expel(WorkerId, String),
 }
@@ -45,9 +48,16 @@ pub(super) fn effect<W, R>(effect: SchedulerEffect<W>) -> Result<Effect<W, R>, O
         SnapshotEffect::Begin => return Err(Order::Begin),
         SnapshotEffect::ResendParts => return Err(Order::ResendParts),
         SnapshotEffect::Expel(worker, why) => return Err(Order::Expel(worker, why)),
-        SnapshotEffect::Answer(SnapshotWaiter::Drain, _) => return Err(Order::EndDrain),
-        SnapshotEffect::Answer(SnapshotWaiter::Migration, result) => {
-            return Err(Order::Migrate(result.map(drop)));
+        SnapshotEffect::Answer(SnapshotWaiter::Drain, _) | SnapshotEffect::IsNewest(SnapshotWaiter::Drain, _) => {
+            return Err(Order::EndDrain);
+        }
+        SnapshotEffect::Answer(SnapshotWaiter::Migration, _) => return Err(Order::AwaitNoSnapshot),
+        SnapshotEffect::IsNewest(SnapshotWaiter::Migration, _) if planted(Bug::IdleNotMigrated) => {
+            return Err(Order::AwaitNoSnapshot);
+        }
+        SnapshotEffect::IsNewest(SnapshotWaiter::Migration, _) => return Err(Order::Migrate),
+        SnapshotEffect::IsNewest(SnapshotWaiter::Client(waiter), newest) => {
+            Effect::SnapshotAnswer { waiter, result: newest.ok_or(NoSnapshot::NothingHappened) }
         }
         SnapshotEffect::Answer(SnapshotWaiter::Client(waiter), result) => Effect::SnapshotAnswer { waiter, result },
         SnapshotEffect::Put(draft) => Effect::PutManifest(draft),
@@ -113,7 +123,11 @@ impl<W, R> CoordinatorDriver<W, R> {
                     step.control(node, Envelope::ResendPart { generation });
                 }
             }
-            Order::Migrate(result) => self.snapshot_to_migrate(result, step),
+            Order::AwaitNoSnapshot => leader.snapshot_to_migrate_ended(),
+            Order::Migrate => {
+                leader.snapshot_to_migrate_ended();
+                self.machine(Input::Place, step);
+            }
             Order::EndDrain => {
                 leader.drain_done();
                 self.membership(membership::Input::Drained(generation), step);

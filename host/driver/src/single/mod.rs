@@ -406,6 +406,9 @@ impl<W, R, S> SingleDriver<W, R, S> {
                 SnapshotEffect::TrimLog(until) => SingleEffect::TrimLog(until),
                 SnapshotEffect::Taken(summary) => SingleEffect::SnapshotTaken(summary),
                 SnapshotEffect::Answer(waiter, result) => SingleEffect::SnapshotAnswer { waiter, result },
+                SnapshotEffect::IsNewest(waiter, newest) => {
+                    SingleEffect::SnapshotAnswer { waiter, result: newest.ok_or(NoSnapshot::NothingHappened) }
+                }
                 SnapshotEffect::Expel(worker, why) => panic!("worker {worker} is this process: {why}"),
                 SnapshotEffect::Diagnostic(diagnostic) => SingleEffect::Diagnostic(diagnostic),
                 SnapshotEffect::Halt(why) => SingleEffect::Halt(why),

@@ -157,6 +157,9 @@ pub enum SnapshotEffect<W> {
     Taken(SnapshotSummary),
     /// Answer whoever wanted a snapshot.
     Answer(W, Result<SnapshotSummary, NoSnapshot>),
+    /// Answer whoever wanted a snapshot though nothing has happened since the newest one: that one, if this process has
+    /// taken it.
+    IsNewest(W, Option<SnapshotSummary>),
     /// A worker says what cannot be read or cannot be true: it must go.
     Expel(WorkerId, String),
     /// Something for people.
@@ -430,8 +433,8 @@ impl<W> SnapshotScheduler<W> {
     fn begin(&mut self, now: Instant, effects: &mut Vec<SnapshotEffect<W>>) {
         let reached = self.reached;
         if reached == Epoch(0) || self.newest.is_some_and(|(epoch, _)| epoch == reached) {
-            let nothing = || self.last.clone().ok_or(NoSnapshot::NothingHappened);
-            effects.extend(self.waiting.drain(..).map(|waiter| SnapshotEffect::Answer(waiter, nothing())));
+            let newest = |waiter| SnapshotEffect::IsNewest(waiter, self.last.clone());
+            effects.extend(self.waiting.drain(..).map(newest));
             self.stage = Stage::Idle { due: now.after(self.config.interval) };
             return;
         }

@@ -135,6 +135,25 @@ fn a_worker_that_leaves_gives_its_partitions_away_first() {
     );
 }
 
+/// The snapshot behind which owners may change is there: no other one is cut before something happens.
+#[test]
+fn owners_change_though_nothing_has_happened_since_the_last_snapshot() {
+    let mut rig = Rig::live(true);
+    rig.mail = true;
+    rig.deploy("shop", "admin");
+    rig.step(Event::TakeSnapshot { waiter: "keeper" });
+    (0..rig.members.len()).for_each(|member| rig.part(member as u16, 1));
+    let generation = rig.generation;
+    let put = Ok(ManifestPut { sequence: 1, bytes: 2, written_bytes: 2 });
+    rig.step(Event::ManifestPut { generation, result: put });
+    rig.step(Event::Maintained { generation, result: Ok(None) });
+    assert!(rig.has(|effect| matches!(effect, Effect::SnapshotAnswer { waiter: "keeper", result: Ok(_) })));
+    rig.migrate(Goal::Empty(NodeId(12)), MigrationOptions::default());
+    rig.beats(10);
+    assert_eq!((rig.generation, rig.owners()), (generation, vec![11; 4]));
+    assert_eq!(shown(&rig).unwrap().state, MigrationState::Done);
+}
+
 #[test]
 fn a_coordinator_that_is_stopped_while_its_workers_leave_drains_once() {
     let mut rig = Rig::live(true);

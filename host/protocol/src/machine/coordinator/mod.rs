@@ -242,9 +242,11 @@ impl<W> Coordinator<W> {
         debug_assert_eq!(self.invariants(), Ok(()));
     }
 
-    /// From now on no worker cuts anything new.
+    /// From now on no worker cuts anything new. One more round at least: with its end each worker says what is left, and
+    /// it has heard of this by then.
     fn drain(&mut self, actions: &mut Vec<Action<W>>) {
         self.draining = true;
+        self.woken = true;
         self.cancel_migration(actions);
         self.tell_all(&Message::Drain, actions);
     }
@@ -322,7 +324,7 @@ impl<W> Coordinator<W> {
         Ok(())
     }
 
-    /// Whether the generation was told to drain, and nothing is under way any more.
+    /// Whether the generation was told to drain, every worker has heard that, and nothing is under way any more.
     pub fn is_drained(&self) -> bool {
         self.draining && self.is_idle() && !self.has_work()
     }
