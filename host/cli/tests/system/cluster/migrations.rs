@@ -71,6 +71,22 @@ async fn partitions_move_without_snapshots_too() {
     migrates_under_load(&["--store", "none"]).await;
 }
 
+/// No other snapshot is cut before somebody writes again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn owners_change_in_a_cluster_that_is_idle_since_its_last_snapshot() {
+    let cluster = Cluster::with_testkit(2).await;
+    assert_eq!(cluster.call("testkit/a/k/append", "[1]").await.status, 200);
+    let taken = cluster.http().post(format!("http://{}/v1/snapshots", cluster.admin())).send().await.unwrap();
+    assert!(taken.status().is_success(), "{taken:?}");
+    for goal in [json!({ "empty": 1 }), json!({ "empty": 2, "mode": "immediate" }), json!({ "empty": 1 })] {
+        let migrated = migrate(&cluster, Method::POST, goal.clone());
+        let (status, body) = tokio::time::timeout(PATIENCE, migrated).await.expect("nobody writes");
+        assert_eq!((status, &body["migrated"]), (StatusCode::OK, &json!(true)), "{goal}: {body}");
+    }
+    assert_eq!(partitions_of(&cluster).await, [0, 1024]);
+    assert_eq!(cluster.call("testkit/a/k/append", "[2]").await.body, json!([1, 2]));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_migrated_is_refused_in_one_line() {
     let cluster = Cluster::with_testkit(2).await;
