@@ -4,7 +4,7 @@
 //! alone gets half, many get even parts, and who comes last still finds room.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
 
 /// The bound. Clones are the same.
 #[derive(Clone, Debug)]
@@ -13,13 +13,15 @@ pub struct Memory(Arc<Bound>);
 #[derive(Debug)]
 struct Bound {
     total: usize,
-    used: AtomicUsize,
+    /// Below 0 for a moment, if one thread gives back what another has taken and not counted yet.
+    used: AtomicIsize,
 }
 
 impl Memory {
     /// At most so many bytes.
     pub fn new(total: usize) -> Self {
-        Memory(Arc::new(Bound { total, used: AtomicUsize::new(0) }))
+        let total = total.min(isize::MAX.cast_unsigned());
+        Memory(Arc::new(Bound { total, used: AtomicIsize::new(0) }))
     }
 
     /// An account for somebody who holds nothing yet.
@@ -29,7 +31,7 @@ impl Memory {
 
     /// Bytes that are held.
     pub fn used(&self) -> usize {
-        self.0.used.load(Relaxed)
+        usize::try_from(self.0.used.load(Relaxed)).unwrap_or(0)
     }
 
     fn free(&self) -> usize {
@@ -62,7 +64,9 @@ impl Account {
         let after = counted(before + bytes);
         let more = after - counted(before);
         let Memory(bound) = &self.memory;
-        let fits = more == 0 || bound.used.fetch_add(more, Relaxed) + more + after <= bound.total;
+        // No allocation is larger than what an `isize` holds.
+        let used = || bound.used.fetch_add(more.cast_signed(), Relaxed).saturating_add_unsigned(more);
+        let fits = more == 0 || used().saturating_add_unsigned(after) <= bound.total.cast_signed();
         if !fits {
             self.shrink(bytes);
         }
@@ -74,7 +78,7 @@ impl Account {
         let before = self.bytes.fetch_sub(bytes, Relaxed);
         let less = counted(before) - counted(before - bytes);
         if less > 0 {
-            self.memory.0.used.fetch_sub(less, Relaxed);
+            self.memory.0.used.fetch_sub(less.cast_signed(), Relaxed);
         }
     }
 
@@ -134,12 +138,13 @@ mod tests {
         let account = memory.account();
         std::thread::scope(|scope| {
             for bytes in [5_000, 70_000, 700_000] {
-                let account = &account;
+                let (account, memory) = (&account, &memory);
                 scope.spawn(move || {
-                    for _ in 0..10_000 {
+                    for _ in 0..100_000 {
                         if account.grow(bytes) {
                             account.shrink(bytes);
                         }
+                        assert!(memory.used() <= 4 * MIB, "whatever one gives back that another has not counted yet");
                     }
                 });
             }
