@@ -22,9 +22,16 @@ fn described() -> BTreeMap<String, String> {
     text.lines().filter_map(row).collect()
 }
 
-/// Absent where there is no disk of a log, no snapshot yet, or no collector of traces.
-const NOT_ALWAYS: [&str; 4] =
-    ["styx_disk_free_bytes", "styx_snapshot_epoch", "styx_snapshot_duration_seconds", "styx_traces"];
+/// Absent where there is no disk of a log, no snapshot yet, no collector of traces, or no autoscaler.
+const NOT_ALWAYS: [&str; 7] = [
+    "styx_disk_free_bytes",
+    "styx_snapshot_epoch",
+    "styx_snapshot_duration_seconds",
+    "styx_traces",
+    "styx_workers",
+    "styx_workers_wanted",
+    "styx_workers_busy",
+];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_measured_is_described() {

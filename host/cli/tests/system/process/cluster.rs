@@ -67,7 +67,7 @@ impl Cluster {
     pub fn prepare(options: Options) -> Cluster {
         let limit = TimeLimit::of_test();
         let processes = styx_harness::Cluster::prepare(options).unwrap();
-        Cluster { processes, http: Client::builder().timeout(PATIENCE).build().unwrap(), _limit: limit }
+        Cluster { processes, http: Client::builder().timeout(3 * PATIENCE).build().unwrap(), _limit: limit }
     }
 
     /// A cluster that serves.
