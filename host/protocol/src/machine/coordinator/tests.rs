@@ -216,6 +216,8 @@ fn it_is_drained_when_it_was_told_to_and_nothing_is_under_way() {
         assert!(waited_for.is_idle());
         assert_eq!(waited_for.is_drained(), is_drained, "{more}: as the workers say");
     }
+    say(&mut waited_for, 0, Message::WorkAvailable);
+    assert!(!waited_for.is_drained(), "a worker has found more");
 }
 
 #[test]
