@@ -12,7 +12,7 @@ use crate::ids::WorkerId;
 use crate::sequence::catalog::Catalog;
 use crate::sequence::transaction::Transaction;
 use crate::state::State;
-use crate::state::entity::{Layout, Value};
+use crate::state::entity::{Entity, Layout, Value};
 
 /// Which of several workers this is.
 #[derive(Clone, Debug)]
@@ -193,6 +193,16 @@ pub enum Started {
     Local(Execution),
     /// Others are needed, or were.
     Distributed(Box<Attempt>, Progress),
+}
+
+impl Started {
+    /// The entity that it lacks, once.
+    pub fn take_lacking(&mut self) -> Option<Entity> {
+        match self {
+            Started::Local(execution) => execution.take_lacking(),
+            Started::Distributed(attempt, _) => attempt.lacking().cloned(),
+        }
+    }
 }
 
 /// Runs tasks: the engine's executor, or a toy.

@@ -8,7 +8,7 @@ use super::{CachedCall, CallRecord, Footprint, LogLine, ThinVec};
 use crate::abort::{Abort, Code};
 use crate::execute::effect::Effect;
 use crate::state::Write;
-use crate::state::entity::Value;
+use crate::state::entity::{Entity, Value};
 use crate::state::range::RangeRead;
 
 /// What one attempt did: outcome, RW set and call graph.
@@ -32,8 +32,12 @@ pub struct Execution {
     pub fuel: u64,
     /// In the fallback: the attempt left its cached RW set or call graph, and means nothing.
     pub drifted: bool,
-    /// It needs more fuel than an epoch has for one transaction, and means nothing: it is to run beside the epochs.
+    /// It needs more fuel than an epoch has for one transaction, and means nothing: it is to run beside the epochs. Or it
+    /// needs what has not arrived here of a partition.
     pub postponed: bool,
+    /// It is postponed because of one entity that has not arrived, which its footprint names until
+    /// [`Execution::take_lacking`].
+    pub lacks: bool,
     /// It ran beside the epochs.
     pub long: bool,
 }
@@ -83,6 +87,7 @@ impl Default for Execution {
             fuel: 0,
             drifted: false,
             postponed: false,
+            lacks: false,
             long: false,
         }
     }
@@ -97,6 +102,15 @@ impl Execution {
             _ => None,
         });
         entities.chain(self.effects.iter().filter(move |_| committed).map(Effect::write))
+    }
+
+    /// The entity that it lacks, once.
+    pub fn take_lacking(&mut self) -> Option<Entity> {
+        if !self.lacks {
+            return None;
+        }
+        let footprint = std::mem::take(&mut self.footprint);
+        footprint.accesses.iter().next().map(|(entity, _)| entity.clone())
     }
 
     /// Whether another attempt issued the same calls in the same order.

@@ -55,7 +55,7 @@ use crate::sequence::catalog::{Catalog, Limits, Operator};
 use crate::sequence::interface::SEPARATOR;
 use crate::sequence::transaction::{Request, Transaction};
 use crate::state::State;
-use crate::state::entity::{Layout, Value};
+use crate::state::entity::{Entity, Layout, Value};
 use base::Base;
 use index::KeyIndex;
 use quota::Quota;
@@ -79,6 +79,8 @@ pub struct Attempt {
     written: Option<Box<KeyIndex>>,
     /// Why it ends without effect, whatever the functions do from here.
     doom: Option<Abort>,
+    /// What it needed first that has not arrived here.
+    lacking: Option<Entity>,
     /// In the fallback.
     reinvocation: Option<Box<Reinvocation>>,
     /// Absent where one worker owns everything.
@@ -117,6 +119,7 @@ impl Attempt {
             execution: Execution::default(),
             written: None,
             doom: None,
+            lacking: None,
             reinvocation: None,
             site: None,
         }
@@ -152,6 +155,10 @@ impl Attempt {
             // Nothing of it counts.
             self.doom = None;
             self.execution = Execution { postponed: true, ..Execution::default() };
+            if let Some(entity) = self.lacking.take() {
+                self.execution.lacks = true;
+                self.execution.footprint.accesses.add(entity, Access::default());
+            }
         }
         // Among several workers the others say what was used.
         let charged = self.site.is_some() || self.execution.calls.len() <= self.quota.used.calls as usize;
@@ -273,6 +280,20 @@ impl Attempt {
         if let Some(site) = &mut self.site {
             site.report.add(Finding::Postponed);
         }
+    }
+    /// An entity is needed that has not arrived here: nothing of the attempt counts.
+    pub(super) fn lack(&mut self, entity: &Entity) {
+        if !self.execution.postponed {
+            self.lacking = Some(entity.clone());
+            if let Some(site) = &mut self.site {
+                site.report.add(Finding::Lacks);
+            }
+        }
+        self.postpone();
+    }
+    /// What it needed first that has not arrived here, if that is why it is postponed.
+    pub fn lacking(&self) -> Option<&Entity> {
+        self.lacking.as_ref()
     }
     /// Counts fuel used by an invocation.
     pub fn spend(&mut self, fuel: u64) {

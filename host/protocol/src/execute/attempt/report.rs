@@ -25,13 +25,15 @@ pub enum Finding {
     Suspect,
     /// A worker had no room for another suspended instance.
     Refused,
-    /// A part needs more fuel than an epoch has for one transaction.
+    /// A part needs more fuel than an epoch has for one transaction, or what has not arrived at its worker.
     Postponed,
+    /// It is postponed because an entity has not arrived.
+    Lacks,
 }
 
 impl Finding {
     /// In the order in which they are sent.
-    const ALL: [Finding; 9] = [
+    const ALL: [Finding; 10] = [
         Finding::Wrote,
         Finding::Reached,
         Finding::Branched,
@@ -41,6 +43,7 @@ impl Finding {
         Finding::Suspect,
         Finding::Refused,
         Finding::Postponed,
+        Finding::Lacks,
     ];
 }
 
@@ -59,13 +62,13 @@ impl Findings {
 }
 
 impl Flagged for Findings {
-    type Flags = [bool; 9];
+    type Flags = [bool; 10];
 
-    fn flags(self) -> [bool; 9] {
+    fn flags(self) -> [bool; 10] {
         Finding::ALL.map(|finding| self.contains(finding))
     }
 
-    fn of(flags: &[bool; 9]) -> Self {
+    fn of(flags: &[bool; 10]) -> Self {
         let found = Finding::ALL.into_iter().zip(flags).filter(|(_, found)| **found);
         Findings(found.fold(0, |bits, (finding, _)| bits | Self::bit(finding)))
     }

@@ -216,7 +216,7 @@ impl Attempt {
             return;
         }
         match &mut self.base {
-            Base::State(state) if state.lacks(&entity) => return self.postpone(),
+            Base::State(state) if state.lacks(&entity) => return self.lack(&entity),
             Base::State(_) => {}
             // Whoever owns it may have to ask a former owner for it, before it can be written.
             Base::Current(current) => {
@@ -256,7 +256,7 @@ impl Attempt {
         }
         let current = match &mut self.base {
             Base::State(state) if state.lacks(entity) => {
-                self.postpone();
+                self.lack(entity);
                 return None;
             }
             Base::State(state) => return state.get(entity).cloned(),

@@ -14,7 +14,7 @@ use crate::ids::{PartitionId, WorkerId};
 use crate::sequence::catalog::{Catalog, Consistency, Control};
 use crate::sequence::transaction::Transaction;
 use crate::sequence::writes::PackedWrites;
-use crate::state::entity::Layout;
+use crate::state::entity::{Entity, Layout};
 use crate::state::{Partition, Removal, State, Write};
 use crate::wire::fault::why;
 
@@ -101,6 +101,13 @@ impl Ground {
     /// Whether all is here that something touches of this worker's partitions; what is not is asked for.
     pub fn has(&mut self, operation: &Operation) -> bool {
         self.fetching.is_empty() || self.fetching.want(&self.state, operation)
+    }
+
+    /// An attempt lacked something: it is asked for, to be here when the next attempt is made.
+    pub fn fetch(&mut self, lacking: Option<Entity>) {
+        if let Some(entity) = lacking {
+            self.has(&Operation::Get(entity));
+        }
     }
 
     /// Puts what has arrived into its place, while nobody reads the state.
@@ -318,7 +325,6 @@ mod tests {
     use super::*;
     use crate::cluster::placement::Placement;
     use crate::ids::OperatorId;
-    use crate::state::entity::Entity;
 
     #[test]
     fn a_step_changes_so_much_and_what_is_left_comes_before_anything_new() {

@@ -25,12 +25,14 @@ use crate::sequence::transaction::{CarriedTransaction, Request, Transaction};
 pub(super) struct Slot<W> {
     pub transaction: Transaction,
     pub waiter: Option<W>,
+    /// Times that it lacked something that had not arrived here.
+    pub lacked: u8,
 }
 
 impl<W> Slot<W> {
     /// A transaction of the log, for whose end nobody waits.
     pub fn unattended(tid: Tid, time: Timestamp, request: Arc<Request>) -> Self {
-        Slot { transaction: Transaction { tid, time, request, query: false }, waiter: None }
+        Slot { transaction: Transaction { tid, time, request, query: false }, waiter: None, lacked: 0 }
     }
 }
 
@@ -43,7 +45,7 @@ impl<W> Slot<W> {
 
     /// The same, with the client; what is left stands for nobody.
     pub fn take(&mut self) -> Self {
-        Slot { transaction: self.transaction.clone(), waiter: self.waiter.take() }
+        Slot { transaction: self.transaction.clone(), waiter: self.waiter.take(), lacked: self.lacked }
     }
 }
 
@@ -316,7 +318,7 @@ impl<W> Ingress<W> {
                 Some(waiter)
             };
             let transaction = Transaction { tid: sequencer.assign(), time, request, query: false };
-            slots.push(Slot { transaction, waiter });
+            slots.push(Slot { transaction, waiter, lacked: 0 });
         });
         slots
     }
@@ -329,7 +331,7 @@ impl<W> Ingress<W> {
         let wants = |(request, _): &(Request, W)| Room { count: 1, bytes: 0, fuel: expected_fuel.of(request) };
         queries.take(room, wants, |(request, waiter)| {
             let transaction = Transaction { tid: Tid(0), time, request: Arc::new(request), query: true };
-            slots.push(Slot { transaction, waiter: Some(waiter) });
+            slots.push(Slot { transaction, waiter: Some(waiter), lacked: 0 });
         });
         slots
     }

@@ -67,6 +67,10 @@ use crate::wire::message::{
     Begin, Finished, HandedOver, Message, Moving, MovingMail, MovingMode, Node, PartitionChanges, Replay, Replayed,
 };
 
+/// Times that something is executed anew in the next epoch, because it lacks what has not arrived here, before it runs
+/// beside the epochs and waits.
+const LACKS_MAX: u8 = 8;
+
 /// The machine of a worker. `W` names a waiting client; it is handed back with the reply, never looked at.
 #[derive(Debug)]
 pub struct Worker<W> {
@@ -82,6 +86,8 @@ pub struct Worker<W> {
     early: Vec<ClientRequest<W>>,
     /// Transactions that moved to the next epoch, in TID order.
     carried: Vec<Slot<W>>,
+    /// Queries that lacked what had not arrived here: for the next round.
+    lacking: Vec<Slot<W>>,
     longs: Longs<W>,
     /// Changes of an epoch of the log, until it is applied.
     changes: EpochChanges,
@@ -125,6 +131,7 @@ impl<W> Worker<W> {
             incoming: Incoming::default(),
             early: Vec::new(),
             carried: Vec::new(),
+            lacking: Vec::new(),
             longs: Longs::new(config.long_max),
             changes: EpochChanges::default(),
             position: Position::default(),
@@ -195,11 +202,11 @@ impl<W> Worker<W> {
     }
     /// Whether a round would find anything to do here.
     pub fn has_work(&self) -> bool {
-        !(self.ingress.is_empty() && self.carried.is_empty()) || self.longs.has_ready()
+        !(self.ingress.is_empty() && self.carried.is_empty() && self.lacking.is_empty()) || self.longs.has_ready()
     }
     /// Requests that wait for an epoch.
     pub fn backlog(&self) -> usize {
-        self.ingress.len() + self.early.len()
+        self.ingress.len() + self.early.len() + self.lacking.len()
     }
     /// Apps of which requests wait for an epoch.
     pub fn waiting_apps(&self) -> usize {
@@ -469,7 +476,10 @@ impl<W> Worker<W> {
                 carried.sort_unstable();
                 let message = Message::Share { round, requests, carried };
                 actions.push(Action::Send { to: Node::Coordinator, message });
-                (new, self.ingress.take_queries(time))
+                let mut queries = std::mem::take(&mut self.lacking);
+                queries.iter_mut().for_each(|slot| slot.transaction.time = time);
+                queries.extend(self.ingress.take_queries(time));
+                (new, queries)
             }
         };
         if planted(Bug::TidsReassigned) {
@@ -502,8 +512,8 @@ impl<W> Worker<W> {
         let rescheduled = carried.into_iter().filter(|_| !planted(Bug::CarriedForgotten)).map(slot).collect();
         self.rounds.skip(round, &self.ground);
         let summary = EpochSummary { epoch, time, ..EpochSummary::default() };
-        let (postponed, held, fuel) = (Vec::new(), Vec::new(), Vec::new());
-        self.end(Ended { round, epoch: Some(epoch), summary, rescheduled, postponed, held, fuel }, false);
+        let (postponed, lacking, held, fuel) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        self.end(Ended { round, epoch: Some(epoch), summary, rescheduled, postponed, lacking, held, fuel }, false);
     }
 
     /// What the log says was cut here.
@@ -528,7 +538,18 @@ impl<W> Worker<W> {
 
     /// A round is over here.
     fn finish(&mut self, ended: Ended<W>, executed: bool, actions: &mut Vec<Action<W>>) {
-        let Ended { round, summary, rescheduled, postponed, held, fuel, .. } = ended;
+        let Ended { round, summary, mut rescheduled, mut postponed, lacking, held, fuel, .. } = ended;
+        for mut slot in lacking {
+            slot.lacked += 1;
+            // It was asked for, and comes soon. Who lacks one thing after the other is not executed anew for each.
+            if slot.lacked > LACKS_MAX {
+                postponed.push(slot);
+            } else if slot.transaction.query {
+                self.lacking.push(slot);
+            } else {
+                rescheduled.push(slot);
+            }
+        }
         fuel.iter().for_each(|(request, fuel)| self.ingress.expected_fuel().learn(request, *fuel));
         let logged = postponed.iter().filter(|slot| !slot.transaction.query);
         let moved = || rescheduled.iter().chain(logged.clone()).chain(held.iter().map(|(_, slot)| slot));
@@ -819,6 +840,7 @@ impl<W> Worker<W> {
         self.withdraw(actions);
         let mut waiters = self.ingress.drain(&mut self.egress);
         waiters.extend(std::mem::take(&mut self.early).into_iter().map(ClientRequest::into_waiter));
+        waiters.extend(std::mem::take(&mut self.lacking).into_iter().filter_map(|slot| slot.waiter));
         if planted(Bug::CutReturned) {
             waiters.extend(self.carried.iter_mut().filter_map(|slot| slot.waiter.take()));
         }

@@ -59,6 +59,8 @@ pub(super) struct CurrentRound<W> {
     rescheduled: Vec<Slot<W>>,
     /// Those that need more than an epoch has for them, queries among them.
     postponed: Vec<Slot<W>>,
+    /// Those that need what has not arrived here, queries among them.
+    lacking: Vec<Slot<W>>,
     /// Those that wait for the end of a long transaction.
     held: Vec<(Tid, Slot<W>)>,
     /// What requests used that is to be noted.
@@ -101,6 +103,8 @@ pub(in super::super) struct Ended<W> {
     pub rescheduled: Vec<Slot<W>>,
     /// Those that need more than an epoch has for them, queries among them.
     pub postponed: Vec<Slot<W>>,
+    /// Those that need what has not arrived here, queries among them.
+    pub lacking: Vec<Slot<W>>,
     /// Those that wait for the end of a long transaction.
     pub held: Vec<(Tid, Slot<W>)>,
     /// What requests used that is to be noted.
@@ -120,6 +124,7 @@ impl<W> CurrentRound<W> {
             executed,
             rescheduled: Vec::new(),
             postponed: Vec::new(),
+            lacking: Vec::new(),
             held: Vec::new(),
             fuel: Vec::new(),
             fuel_noted_above,
@@ -170,7 +175,8 @@ impl<W> CurrentRound<W> {
         for at in 0..queries.len() {
             let (slot, execution) = queries.get_mut(at);
             if execution.postponed {
-                self.postponed.push(slot.take());
+                let later = if execution.lacks { &mut self.lacking } else { &mut self.postponed };
+                later.push(slot.take());
                 continue;
             }
             self.summary.counts.queries += 1;
@@ -287,10 +293,12 @@ impl<W> CurrentRound<W> {
         self.rescheduled.push(self.roots.get_mut(at).0.take());
     }
 
-    /// A transaction needs more than an epoch has for it, or it did and conflicts.
+    /// A transaction needs more than an epoch has for it or what has not arrived here, or it was long and conflicts.
     fn postpone(&mut self, at: usize) {
         self.summary.counts.rescheduled += 1;
-        self.postponed.push(self.roots.get_mut(at).0.take());
+        let (slot, execution) = self.roots.get_mut(at);
+        let later = if execution.lacks { &mut self.lacking } else { &mut self.postponed };
+        later.push(slot.take());
     }
 
     fn end(&mut self, at: usize, fell_back: bool, shared: bool, egress: &mut Egress<W>, actions: &mut Vec<Action<W>>) {
@@ -344,8 +352,8 @@ impl<W> CurrentRound<W> {
 
     pub fn into_ended(self) -> Ended<W> {
         let epoch = matches!(self.stage, Stage::Over { logged: true }).then_some(self.epoch);
-        let CurrentRound { round, summary, rescheduled, postponed, held, fuel, .. } = self;
-        Ended { round, epoch, summary, rescheduled, postponed, held, fuel }
+        let CurrentRound { round, summary, rescheduled, postponed, lacking, held, fuel, .. } = self;
+        Ended { round, epoch, summary, rescheduled, postponed, lacking, held, fuel }
     }
 
     /// What holds between steps.

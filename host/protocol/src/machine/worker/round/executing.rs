@@ -99,7 +99,7 @@ impl<W> Executing<W> {
         let mut execution = take_execution(&mut part);
         let postponed = part.report.has(Finding::Postponed);
         if postponed {
-            execution = Execution { postponed, ..Execution::default() };
+            execution = Execution { postponed, lacks: part.report.has(Finding::Lacks), ..Execution::default() };
         }
         if let Some(at) = part.header.graph.query_place() {
             return self.queries.set(at, execution);

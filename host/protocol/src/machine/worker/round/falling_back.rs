@@ -161,6 +161,7 @@ impl FallingBack {
         let mut execution = take_execution(&mut part);
         execution.drifted |= part.report.has(Finding::Drifted) && !planted(Bug::DriftAtRootOnly);
         execution.postponed |= part.report.has(Finding::Postponed);
+        execution.lacks |= part.report.has(Finding::Lacks);
         let commits = execution.outcome.is_ok() && !execution.drifted && !execution.postponed;
         if commits {
             execution.writes().for_each(|write| graphs.apply(write));

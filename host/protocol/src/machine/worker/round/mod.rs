@@ -283,7 +283,11 @@ impl<W> Rounds<W> {
     }
 
     /// A batch was executed.
-    pub fn executed(&mut self, executed: Executed, scope: &mut Scope<'_, W>) {
+    pub fn executed(&mut self, mut executed: Executed, scope: &mut Scope<'_, W>) {
+        if !scope.ground.fetching().is_empty() {
+            let started = executed.transactions.iter_mut().chain(&mut executed.queries);
+            started.for_each(|started| scope.ground.fetch(started.take_lacking()));
+        }
         let current = self.current.as_mut().expect("what was executed belongs to a round");
         let Stage::Execute(executing) = &mut current.stage else { panic!("what was executed is not complete before") };
         let opened = executing.executed(executed, &mut current.roots, scope.ground.me(), &mut self.graphs);
@@ -293,6 +297,9 @@ impl<W> Rounds<W> {
 
     /// Tasks have come back from the execution threads.
     pub fn advanced(&mut self, advanced: Vec<TaskProgress>, scope: &mut Scope<'_, W>) {
+        if !scope.ground.fetching().is_empty() {
+            advanced.iter().for_each(|one| scope.ground.fetch(one.attempt.lacking().cloned()));
+        }
         self.graphs.advanced(advanced);
         self.go_on(scope);
     }
