@@ -70,7 +70,7 @@ struct Process<E> {
 impl<E: Executor> Process<E> {
     fn new(executor: E) -> anyhow::Result<Self> {
         let config = Config {
-            layout: Layout { seed: 1, partitions: 64 },
+            layout: Layout::new(1, 64),
             modes: Modes::default(),
             epoch_size_max: EPOCH,
             epoch_fuel_max: 1_000_000_000,

@@ -13,7 +13,7 @@ use super::Work;
 use super::below::EPOCH;
 use super::transfers::Transfers;
 
-const LAYOUT: Layout = Layout { seed: 1, partitions: Layout::PARTITIONS_DEFAULT };
+const LAYOUT: Layout = Layout::new(1, Layout::PARTITIONS_DEFAULT);
 
 /// Calls to bytes, with what they came to, an epoch at a time.
 pub fn encode(calls: usize) -> anyhow::Result<Work> {

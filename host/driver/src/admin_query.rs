@@ -223,7 +223,7 @@ mod tests {
 
     use super::*;
 
-    const LAYOUT: Layout = Layout { seed: 7, partitions: 4 };
+    const LAYOUT: Layout = Layout::new(7, 4);
 
     fn entity(number: usize) -> Entity {
         Entity::new(&LAYOUT, OperatorId(1), false, format!("k{number:02}").as_str().into())

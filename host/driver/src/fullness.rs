@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn what_a_worker_holds_is_told_by_app_the_largest_first() {
-        let layout = Layout { seed: 1, partitions: 4 };
+        let layout = Layout::new(1, 4);
         let mut state = State::new(layout);
         let mut catalog = Arc::<Catalog>::default();
         for app in 0..APPS + 2 {

@@ -133,7 +133,7 @@ mod tests {
     const OPERATOR: OperatorId = OperatorId(1);
 
     fn state(partitions: u32, keys: impl Iterator<Item = String>) -> State {
-        let layout = Layout { seed: 7, partitions };
+        let layout = Layout::new(7, partitions);
         let mut state = State::new(layout);
         for key in keys {
             for operator in [OPERATOR, OperatorId(2)] {

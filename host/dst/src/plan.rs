@@ -29,6 +29,8 @@ pub type Delay = (u64, u64);
 pub struct Plan {
     /// Configuration of the machines.
     pub config: Config,
+    /// Numbers of partitions that there may be; the first is that at the beginning.
+    pub repartitions: Vec<u32>,
     /// The nodes and what is between them.
     pub cluster: ClusterPlan,
     /// Shape of programs.
@@ -363,7 +365,7 @@ impl Plan {
             bytes: random.pick(&[300, 5_000, 1 << 30, 1 << 30]),
         };
         let mut config = Config {
-            layout: Layout { seed: random.number(), partitions: random.pick(&[1, 2, 5, 16]) },
+            layout: Layout::new(random.number(), random.pick(&[1, 2, 5, 16])),
             modes: Modes { reordering: random.chance(800), fallback: random.chance(800), caching: random.chance(700) },
             epoch_size_max: if small { random.between(1, 6) } else { random.between(8, 128) } as usize,
             epoch_fuel_max: random.seldom(125, &[1, 200], 1 << 40),
@@ -440,6 +442,10 @@ impl Plan {
         if long > 0 {
             config.long_max = others.pick(&[1, 2, 8]);
         }
+        let mut of_partitions = Random::new(config.layout.seed ^ 0x5_911);
+        let created = config.layout.partitions;
+        let repartitions =
+            if of_partitions.chance(300) { vec![created, 2 * created, 3 * created] } else { vec![created] };
         let records = RecordsPlan::draw(&mut Random::new(config.layout.seed ^ 0x5e_c0));
         if records.is_none() {
             // Records wait for room, which nobody may make.
@@ -455,6 +461,7 @@ impl Plan {
         let slots: usize = random.pick(&[1, 12, 40, 80, 160, 160, 160, 240]);
         Plan {
             config,
+            repartitions,
             cluster,
             shape: Shape::draw(random),
             workload: None,

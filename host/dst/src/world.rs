@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use styx_driver::coordinator::{Goal, MigrationMode, MigrationOptions};
 use styx_durability::recovery::Found;
+use styx_protocol::entity::Layout;
 use styx_protocol::ids::{Epoch, NodeId, PartitionId, RequestId, Tid, WorkerId};
 use styx_protocol::placement::Placement;
 use styx_storage::snapshot::SnapshotStore;
@@ -257,7 +258,7 @@ impl World {
         let workers = random.below(5) as u16;
         if workers == 0 {
             let mut machine = styx_protocol::machine::Machine::new(plan.config);
-            machine.restore(restore(&store, &found, &|_| true)?);
+            machine.restore(restore(&store, &found, plan.config.layout, &|_| true)?);
             let mut threads = Threads::new(plan.threads(), false, Random::new(random.number()));
             for (record, ended) in rest {
                 again(record.epoch, ended, &replay::one(&mut machine, record, &mut threads, random)?)
@@ -270,7 +271,9 @@ impl World {
         let placement = Arc::new(Placement::new(owners.collect(), workers));
         let mut cluster = replay::Cluster::new(&plan.config, plan.threads(), &placement, Random::new(random.number()));
         let described = found.described();
-        cluster.restore(&described.header, described.carried.clone(), |owns| restore(&store, &found, owns))?;
+        cluster.restore(&described.header, (described.carried.clone(), described.partitions), |owns| {
+            restore(&store, &found, plan.config.layout, owns)
+        })?;
         for (record, ended) in rest {
             cluster.replay(record).and_then(|now| again(record.epoch, ended, &now)).map_err(|failure| {
                 failure.at(&format!("{workers} workers from the snapshot of epoch {epoch}, {placement:?}"))
@@ -501,7 +504,12 @@ impl World {
                 at = environment.leader().unwrap_or(0);
                 let (partitions, workers) =
                     (environment.plan.config.layout.partitions, environment.plan.cluster.workers);
+                // Of another number of partitions, in some worlds.
+                let others = environment.plan.repartitions.len() > 1;
                 let goal = match environment.random.below(4) {
+                    _ if others && environment.random.chance(300) => {
+                        Goal::Repartition(environment.random.pick(&environment.plan.repartitions))
+                    }
                     0 => Goal::Balance,
                     1 => Goal::Empty(NodeId(environment.random.between(2, 1 + workers as u64))),
                     _ => {
@@ -533,7 +541,8 @@ impl World {
                     (_, true) => MigrationMode::Immediate,
                     _ => MigrationMode::Online,
                 });
-                if !cancels && mode == MigrationMode::StopAndRestart {
+                let stops = mode == MigrationMode::StopAndRestart || matches!(goal, Goal::Repartition(_));
+                if !cancels && stops {
                     environment.placements.wanted();
                 }
                 let options = MigrationOptions { rate, mode, ..MigrationOptions::default() };
@@ -740,9 +749,10 @@ fn cut(environment: &mut Environment, from: usize, to: usize, until: u64) {
 fn restore(
     store: &SnapshotStore,
     found: &Found,
+    layout: Layout,
     owns: &dyn Fn(styx_protocol::ids::PartitionId) -> bool,
 ) -> Checked<styx_protocol::snapshot::RestoredState> {
-    found.restore(store, 1, owns, None).map_err(|error| Failure::new("snapshot", format!("{error:#}")))
+    found.restore(store, 1, (layout, owns), None).map_err(|error| Failure::new("snapshot", format!("{error:#}")))
 }
 
 /// The life of a process that an event is for, if it is for one that must be there and awake.

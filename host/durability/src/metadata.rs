@@ -1,5 +1,6 @@
 //! Snapshot metadata: one blob with all that a snapshot holds besides partitions and components.
 
+use styx_protocol::entity::Layout;
 use styx_protocol::format::{FormatError, SNAPSHOT_HEAD};
 use styx_protocol::ids::PartitionId;
 use styx_protocol::record::Genesis;
@@ -27,6 +28,12 @@ pub(crate) const METADATA: &str = "head";
 pub(crate) const COMPONENT: &str = "component/";
 
 impl SnapshotMetadata {
+    /// The layout that the snapshot's partitions are of.
+    pub fn layout(&self) -> Layout {
+        // Each partition has a hash.
+        Layout { partitions: self.hashes.len() as u32, ..self.genesis.layout() }
+    }
+
     /// Bytes of the blob.
     pub fn encode(&self) -> Vec<u8> {
         SNAPSHOT_HEAD.encode(self)
@@ -44,8 +51,8 @@ impl SnapshotMetadata {
 /// A name for a cluster that no other has: of what was decided when it was created.
 pub fn identity(genesis: &Genesis) -> u128 {
     let mut bytes = [0u8; 20];
-    bytes[..8].copy_from_slice(&genesis.layout.seed.to_le_bytes());
-    bytes[8..12].copy_from_slice(&genesis.layout.partitions.to_le_bytes());
+    bytes[..8].copy_from_slice(&genesis.seed.to_le_bytes());
+    bytes[8..12].copy_from_slice(&genesis.partitions.to_le_bytes());
     bytes[12..].copy_from_slice(&genesis.created.0.to_le_bytes());
     xxhash_rust::xxh3::xxh3_128(&bytes)
 }
@@ -55,7 +62,6 @@ mod tests {
     use std::sync::Arc;
 
     use styx_protocol::catalog::Catalog;
-    use styx_protocol::entity::Layout;
     use styx_protocol::ids::{Epoch, Generation, NodeId, OperatorId, RequestId, Tid, Timestamp, WorkerId};
     use styx_protocol::placement::{Seat, Seating};
     use styx_protocol::record::Chain;
@@ -70,7 +76,7 @@ mod tests {
         let (operator, args) = (OperatorId(3), vec![1, 2, 3].into());
         let request = Request { id: RequestId(5), operator, function, key, args, retained: true, origin: None };
         SnapshotMetadata {
-            genesis: Genesis { layout: Layout { seed: 77, partitions: 4 }, created: Timestamp(1_700_000_000) },
+            genesis: Genesis { seed: 77, partitions: 4, created: Timestamp(1_700_000_000) },
             header: SnapshotHeader {
                 generation: Generation(4),
                 epoch: Epoch(9),

@@ -140,7 +140,7 @@ impl Cluster {
             place: StoreLocation::new(directory.to_str().unwrap()),
             runtime: Runtime::Inline(Arc::new(Counting::default())),
             components,
-            layout: Layout { seed: 7, partitions: PARTITIONS },
+            layout: Layout::new(7, PARTITIONS),
             state: (0..PARTITIONS as u16).map(|id| (PartitionId(id), Partition::default())).collect(),
         }
     }
@@ -166,13 +166,19 @@ impl Cluster {
 
     /// Begins as a process does, and restores everything.
     fn begin(&self, components: &Shelf) -> anyhow::Result<(RecoveryPoint, Option<RestoredState>)> {
+        self.begin_in(PARTITIONS, components)
+    }
+
+    /// The same, in so many partitions.
+    fn begin_in(&self, partitions: u32, components: &Shelf) -> anyhow::Result<(RecoveryPoint, Option<RestoredState>)> {
         let source = SnapshotSource { place: &self.place, runtime: &self.runtime, components };
         let mut restored = None;
         let mut log = self.disk.open()?;
-        let point = RecoveryPoint::find(&mut log, Some(PARTITIONS), NOW, 7, Some(source), &mut |store, found| {
-            restored = Some(found.restore(store, 1, |_| true, None)?);
-            Ok(())
-        })?;
+        let point =
+            RecoveryPoint::find(&mut log, Some(partitions), NOW, 7, Some(source), &mut |store, found, layout| {
+                restored = Some(found.restore(store, 1, (layout, &|_| true), None)?);
+                Ok(())
+            })?;
         Ok((point, restored))
     }
 
@@ -188,7 +194,7 @@ impl Cluster {
         let (store, generation) = (begin.store.clone().unwrap(), begin.single_generation());
         let found = begin.found.as_ref();
         let manifests = ManifestWriter::new(store.clone(), begin.genesis, generation, Retention::default(), found);
-        (DeltaWriter::new(store, PARTITIONS, generation, found.is_some()), manifests)
+        (DeltaWriter::new(store, begin.layout, generation, begin.builds_on()), manifests)
     }
 
     fn change(&mut self, key: &str, value: Option<&str>) -> Write {
@@ -332,7 +338,14 @@ fn a_snapshot_that_is_damaged_is_passed_over() {
     let view = LocalView { me: WorkerId(0), placement: Arc::new(Placement::round_robin(PARTITIONS, 1)) };
     let read = |sequence| {
         let place = place(sequence);
-        let restore = Restore { place: &place, view: &view, retained: None, known: Some(store.clone()), threads: 1 };
+        let restore = Restore {
+            place: &place,
+            view: &view,
+            layout: begin.layout,
+            retained: None,
+            known: Some(store.clone()),
+            threads: 1,
+        };
         restore.run(|| panic!("it is known"))
     };
     assert!(read(2).unwrap_err().damaged);
@@ -349,7 +362,7 @@ fn a_worker_reads_its_own_partitions_of_the_store_that_it_is_told() {
     let other = tempfile::tempdir().unwrap();
     let location = StoreLocation::new(other.path().to_str().unwrap());
     let known = Some(SnapshotStore::open(&location, store.identity(), &cluster.runtime).unwrap());
-    let restore = Restore { place: &place, view: &view, retained: None, known, threads: 1 };
+    let restore = Restore { place: &place, view: &view, layout: cluster.layout, retained: None, known, threads: 1 };
     let open = || SnapshotStore::open(&cluster.place, place.identity, &cluster.runtime);
     let Opened { restored, store } = restore.run(open).unwrap();
     let own = cluster.hashes().into_iter().filter(|(id, _)| view.placement.owner(*id) == view.me).collect::<Vec<_>>();
@@ -385,7 +398,7 @@ fn a_generation_that_takes_over_fences_the_one_before() {
     let found = take_over(&store, Some(Epoch(2)), Generation(2), NOW).unwrap().unwrap();
     let manifest = &found.manifest;
     assert_eq!((manifest.sequence, manifest.epoch, manifest.generation, manifest.log_position), (3, 1, 2, 3));
-    let mut writer = DeltaWriter::new(store, PARTITIONS, Generation(1), true);
+    let mut writer = DeltaWriter::new(store, Layout::new(7, PARTITIONS), Generation(1), true);
     let changes = vec![cluster.change("a", Some("4"))];
     let part = cluster.write(&mut writer, 3, Vec::new(), changes);
     let put = manifests.put(draft(part, Some(2), 6), &cluster.components, NOW);

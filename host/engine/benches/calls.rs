@@ -106,7 +106,7 @@ fn measure(subject: &Subject, batch: Duration) -> serde_json::Value {
     engine.load(checked.digest, std::path::Path::new("")).expect("the code is cached");
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
 
-    let mut state = State::new(Layout { seed: 1, partitions: 16 });
+    let mut state = State::new(Layout::new(1, 16));
     let mut executor = engine.executor();
     let mut time = |isolation: Isolation| {
         let mut operators = checked.operators.clone();
@@ -153,7 +153,7 @@ fn measure(subject: &Subject, batch: Duration) -> serde_json::Value {
         }
         first.writes().for_each(|write| state.apply(write));
         let transaction = transaction(&subject.function, &subject.args);
-        let committed = Arc::new(std::mem::replace(&mut state, State::new(Layout { seed: 1, partitions: 16 })));
+        let committed = Arc::new(std::mem::replace(&mut state, State::new(Layout::new(1, 16))));
         let mut fuel = 0;
         let outcome = executor.execute(&transaction, &committed, &catalog).outcome;
         assert!(outcome.is_ok(), "{}: {outcome:?}", subject.name);

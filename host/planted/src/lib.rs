@@ -184,6 +184,15 @@ bugs! {
     ScansMissWhatIsElsewhere,
     /// What was written since is newer than what its former owner has of it. Planted: whatever comes last counts.
     ShadowOverwrites,
+    // Another number of partitions.
+    /// What a record of the log says of entities is laid out as the generation that replays it has it. Planted: as its own had
+    /// it.
+    WritesNotRelaid,
+    /// The first snapshot in other partitions is whole. Planted: it continues the one before.
+    SnapshotsContinued,
+    /// What is remembered by ids of requests stays where it was. Planted: it is looked for as if there were as many partitions as at the
+    /// beginning.
+    MemoryDealtOut,
     // Members that come and go.
     /// A generation keeps who has which partition. Planted: partitions are dealt out anew.
     PlacementForgotten,

@@ -16,6 +16,7 @@ use crate::sequence::catalog::CatalogImage;
 use crate::sequence::record::Chain;
 use crate::sequence::route::partition_of;
 use crate::sequence::transaction::CarriedTransaction;
+use crate::state::entity::Layout;
 use crate::state::{Partition, StateHash};
 
 /// The coordinator's part.
@@ -75,17 +76,16 @@ impl RetainedState {
         (same || planted(Bug::RetainedOfAnother)) && self.partitions.contains_key(&partition)
     }
 
-    /// Adds what they hold, of the partitions that `owns` names, to what was read of the snapshot: partitions and replies, of
-    /// `count` partitions in all.
+    /// Adds what they hold, of the partitions that `owns` names, to what was read of the snapshot: partitions and replies.
     pub fn complete(
         self,
         frame: &SnapshotHeader,
         (partitions, replies): (&mut Vec<(PartitionId, Partition)>, &mut Vec<Kept>),
-        count: u32,
+        layout: &Layout,
         owns: impl Fn(PartitionId) -> bool,
     ) {
         let wanted = |id: PartitionId| owns(id) && self.hold(frame, id);
-        replies.extend(self.replies.iter().filter(|kept| wanted(partition_of(kept.id, count))).cloned());
+        replies.extend(self.replies.iter().filter(|kept| wanted(partition_of(kept.id, layout))).cloned());
         let wanted: Vec<_> = self.partitions.keys().copied().filter(|id| wanted(*id)).collect();
         partitions.extend(self.partitions.into_iter().filter(|(id, _)| wanted.contains(id)));
     }
@@ -96,6 +96,9 @@ impl RetainedState {
 pub struct RestoredState {
     /// The coordinator's part.
     pub frame: SnapshotHeader,
+    /// The number of partitions in which the snapshot was taken. If it is another now, what is here was dealt out anew, and all
+    /// of it is a change for the next snapshot, which builds on none.
+    pub laid_in: u32,
     /// Its partitions, by id; those that are not named are empty.
     pub partitions: Vec<(PartitionId, Partition)>,
     /// Transactions that were moved to the next epoch, of all workers.

@@ -32,11 +32,11 @@ fn fixture(version: u32, name: &str, bytes: impl FnOnce() -> Vec<u8>) -> Vec<u8>
 }
 
 fn genesis() -> Record {
-    Record::Genesis(Genesis { layout: Layout { seed: 77, partitions: 65_536 }, created: Timestamp(1_700_000_000) })
+    Record::Genesis(Genesis { seed: 77, partitions: 65_536, created: Timestamp(1_700_000_000) })
 }
 
 fn outcome(carried: Arc<Request>) -> EpochOutcome {
-    let layout = Layout { seed: 77, partitions: 1024 };
+    let layout = Layout::new(77, 1024);
     let mut writes = PackedWrites::default();
     for (key, value) in [("alice", Some(&b"7"[..])), ("bob", None)] {
         writes.push(&Entity::new(&layout, OperatorId(3), false, key.into()), value);
@@ -120,7 +120,7 @@ fn epoch() -> Record {
 fn a_log_of_this_version_is_read() {
     let read = |name, record: fn() -> Record| Record::decode(&fixture(7, name, || record().encode())).unwrap();
     let Record::Genesis(first) = read("genesis", genesis) else { panic!("the log's first record") };
-    assert_eq!((first.layout.seed, first.layout.partitions, first.created), (77, 65_536, Timestamp(1_700_000_000)));
+    assert_eq!((first.seed, first.partitions, first.created), (77, 65_536, Timestamp(1_700_000_000)));
 
     let Record::Epoch(record) = read("epoch", epoch) else { panic!("an epoch's record") };
     assert_eq!((record.epoch, record.generation, record.engine), (Epoch(9), Generation(4), EngineHash(0xabcd)));
@@ -160,8 +160,7 @@ fn a_log_of_this_version_is_read() {
     assert_eq!(&*transactions[0].1.function, "transfer");
     assert_eq!(&*transactions[0].1.args, [1, 2, 3]);
     let EpochOutcome { chain, changes } = &**record.outcome.as_ref().unwrap();
-    let writes =
-        changes.writes.iter().map(|write| write.unwrap().unpack(&Layout { seed: 77, partitions: 1024 }).unwrap());
+    let writes = changes.writes.iter().map(|write| write.unwrap().unpack(&Layout::new(77, 1024)).unwrap());
     let writes: Vec<_> = writes.map(|(entity, value)| (entity.key().to_string(), value)).collect();
     assert_eq!(writes, [("alice".to_owned(), Some(b"7"[..].into())), ("bob".to_owned(), None)]);
     let ends = changes.ends.iter().map(|end| (end.fell_back, end.tid.0, end.id.0, end.outcome.is_ok()));
@@ -214,7 +213,7 @@ fn a_record_that_is_longer_than_the_log_takes_is_read_from_its_parts_and_not_wit
 /// Snapshots are sorted by partition, and hash chains made of hashes: another program must come to the same.
 #[test]
 fn keys_have_the_partitions_and_hashes_that_they_always_had() {
-    let layout = Layout { seed: 77, partitions: 1024 };
+    let layout = Layout::new(77, 1024);
     let placed = ["alice", "bob", "bob:1"].map(|key| {
         let entity = Entity::new(&layout, OperatorId(3), true, key.into());
         (entity.partition().0, entity.hash())

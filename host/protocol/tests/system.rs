@@ -20,7 +20,7 @@ use styx_protocol::system::{self, EFFECTS};
 use styx_protocol::task::{LongTask, Started};
 use styx_protocol::transaction::{Request, Transaction};
 
-const LAYOUT: Layout = Layout { seed: 5, partitions: 1024 };
+const LAYOUT: Layout = Layout::new(5, 1024);
 
 /// Each transaction leaves two effects, and fails if its function is called so.
 struct Leaving;
@@ -99,8 +99,9 @@ fn step(machine: &mut Machine<u64>, said: &mut Said, input: impl Into<Input<u64>
                 Action::Coordinator(coordinator::Action::Append(record)) => said.log.push(record),
                 Action::Coordinator(coordinator::Action::Snapshot(frame)) => {
                     let (partitions, carried) = (vec![], vec![]);
-                    let replies = RestoredReplies::new(vec![], LAYOUT.partitions);
-                    said.restored = Some(RestoredState { frame: *frame, partitions, carried, replies });
+                    let replies = RestoredReplies::new(vec![], LAYOUT);
+                    said.restored =
+                        Some(RestoredState { frame: *frame, laid_in: LAYOUT.partitions, partitions, carried, replies });
                 }
                 Action::Worker(worker::Action::WorkerSnapshot(_)) => inputs.push(worker::Input::HandOver.into()),
                 Action::Worker(worker::Action::Changes { changes, last }) => {

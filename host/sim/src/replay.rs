@@ -133,10 +133,10 @@ impl Cluster {
     pub fn restore(
         &mut self,
         header: &SnapshotHeader,
-        carried: Vec<Tid>,
+        (carried, partitions): (Vec<Tid>, u32),
         restore: impl Fn(&dyn Fn(PartitionId) -> bool) -> Checked<RestoredState>,
     ) -> Checked {
-        self.coordinator.restore(header, carried);
+        self.coordinator.restore(header, carried, partitions);
         for worker in &mut self.workers {
             let LocalView { me, placement } = worker.view().clone();
             worker.restore(restore(&|partition| placement.owner(partition) == me)?);

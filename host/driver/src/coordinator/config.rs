@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use styx_protocol::entity::Layout;
 use styx_protocol::membership::{Build, Patience};
 use styx_protocol::placement::Seating;
-use styx_protocol::record::Genesis;
 use styx_protocol::replies::Retention;
 
 use crate::snapshots::SnapshotConfig;
@@ -12,8 +12,8 @@ use crate::snapshots::SnapshotConfig;
 /// Everything that the driver must know before its first event.
 #[derive(Clone, Debug)]
 pub struct CoordinatorConfig {
-    /// What was decided when the cluster was created.
-    pub genesis: Genesis,
+    /// How keys are spread: as log and snapshot have it, or in another number of partitions.
+    pub layout: Layout,
     /// What this process runs; workers must run the same.
     pub build: Build,
     /// Workers to wait for at the first start.

@@ -96,9 +96,12 @@ impl<W, R> CoordinatorDriver<W, R> {
             }
         }
         let (found, position) = self.recovery.begin();
+        if let Some(restarting) = &self.restarting {
+            self.layout = restarting.layout();
+        }
         let wanted = self.restarting.as_ref().map(Restarting::seating);
-        let last = wanted.or(self.seating.as_ref());
-        let leader = LeaderState::new(&self.config, generation, members.clone(), last, found, position, step.time());
+        let (last, which) = (wanted.or(self.seating.as_ref()), (generation, self.layout));
+        let leader = LeaderState::new(&self.config, which, members.clone(), last, found, position, step.time());
         self.joining.begin(&leader.nodes());
         self.leader = Some(Box::new(leader));
         self.remember_owners();

@@ -30,6 +30,8 @@ pub struct SnapshotFound {
     pub log_position: LogPosition,
     /// The coordinator's part.
     pub header: SnapshotHeader,
+    /// The number of partitions in which it was taken.
+    pub partitions: u32,
     /// Transactions that were moved to the next epoch, in TID order.
     pub carried: Vec<Tid>,
 }

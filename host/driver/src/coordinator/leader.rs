@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use styx_protocol::catalog::Catalog;
+use styx_protocol::entity::Layout;
 use styx_protocol::ids::{Epoch, Generation, LogPosition, NodeId, PlacementVersion, Tid, Timestamp, WorkerId};
 use styx_protocol::machine::coordinator::{Action, Config, Input, MigrationStage};
 use styx_protocol::machine::{Coordinator, Stage};
@@ -28,6 +29,7 @@ use crate::wire::WrittenPart;
 #[derive(Debug)]
 pub(super) struct LeaderState<W> {
     generation: Generation,
+    layout: Layout,
     machine: Coordinator<W>,
     members: Vec<Seated<NodeId>>,
     /// Who had which partition when the last snapshot was begun.
@@ -117,7 +119,7 @@ impl Pace {
 impl<W> LeaderState<W> {
     pub(super) fn new(
         config: &CoordinatorConfig,
-        generation: Generation,
+        (generation, layout): (Generation, Layout),
         members: Vec<Seated<NodeId>>,
         last: Option<&Seating>,
         found: Option<Arc<SnapshotFound>>,
@@ -125,7 +127,6 @@ impl<W> LeaderState<W> {
         now: Instant,
     ) -> Self {
         assert!(!members.is_empty(), "a generation has members");
-        let layout = config.genesis.layout;
         let nodes: Vec<NodeId> = members.iter().map(|member| member.place).collect();
         let (owners, seats) = placing::carry_over(last, &nodes, layout.partitions);
         let placement = Arc::new(Placement::new(owners, members.len() as u16));
@@ -136,10 +137,11 @@ impl<W> LeaderState<W> {
         machine.seat(seats);
         if let Some(found) = &found {
             assert!(found.log_position <= position, "a snapshot goes on in the log that it was taken beside");
-            machine.restore(&found.header, found.carried.clone());
+            machine.restore(&found.header, found.carried.clone(), found.partitions);
         }
         LeaderState {
             generation,
+            layout,
             machine,
             members,
             snapshot_placement: placement,
@@ -158,6 +160,11 @@ impl<W> LeaderState<W> {
 
     pub(super) fn generation(&self) -> Generation {
         self.generation
+    }
+
+    /// How keys are spread.
+    pub(super) fn layout(&self) -> Layout {
+        self.layout
     }
 
     pub(super) fn members(&self) -> &[Seated<NodeId>] {
@@ -210,6 +217,11 @@ impl<W> LeaderState<W> {
     /// Why partitions cannot go to these owners now, if they cannot.
     pub(super) fn refuses_migration(&self, owners: &[WorkerId]) -> Option<&'static str> {
         self.machine.refuses_migration(owners)
+    }
+
+    /// Why the generation cannot end now for the next one to be another, if it cannot.
+    pub(super) fn refuses_end(&self) -> Option<&'static str> {
+        self.machine.refuses_end()
     }
 
     pub(super) fn migration_stage(&self) -> Option<MigrationStage> {
@@ -415,7 +427,10 @@ impl<W> LeaderState<W> {
     pub(super) fn schedule_snapshots(&mut self, config: SnapshotConfig, last: Option<SnapshotSummary>, now: Instant) {
         let newest = self.found.as_ref().map(|found| (found.header.epoch, found.log_position));
         let (workers, reached) = (self.members.len(), self.position().0);
-        let scheduler = SnapshotScheduler::new(config, self.generation, workers, newest, reached, last, now);
+        let mut scheduler = SnapshotScheduler::new(config, self.generation, workers, newest, reached, last, now);
+        if self.found.as_ref().is_some_and(|found| found.partitions != self.layout.partitions) {
+            scheduler.begin_anew();
+        }
         self.snapshots = Some(scheduler);
     }
 

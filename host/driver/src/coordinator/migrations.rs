@@ -85,9 +85,20 @@ impl<W, R> CoordinatorDriver<W, R> {
                 .map_err(|why| Abort::new(Code::BadArguments, why)),
             None => Err(Abort::new(Code::Overloaded, "the cluster does not serve yet; try again in a moment")),
         };
-        match owners {
-            Ok(owners) if options.mode == MigrationMode::StopAndRestart => self.restart(owners, options, waiter, step),
-            Ok(owners) => self.begin_migration(owners, options, waiter, step),
+        let layout = match goal {
+            Goal::Repartition(partitions) => self.layout.repartitioned(*partitions),
+            _ => Ok(self.layout),
+        };
+        let layout = layout.map_err(|why| Abort::new(Code::BadArguments, why));
+        match layout.and_then(|layout| Ok((layout, owners?))) {
+            Ok((layout, _)) if layout == self.layout && matches!(goal, Goal::Repartition(_)) => {
+                let why = format!("there are {} partitions already", layout.partitions);
+                step.controlled(waiter, Err(Abort::new(Code::BadArguments, why)));
+            }
+            Ok(wanted) if options.mode == MigrationMode::StopAndRestart || wanted.0 != self.layout => {
+                self.restart(wanted, options, waiter, step);
+            }
+            Ok((_, owners)) => self.begin_migration(owners, options, waiter, step),
             Err(abort) => step.controlled(waiter, Err(abort)),
         }
     }

@@ -53,6 +53,7 @@ pub use migrations::{MigrationMode, MigrationOptions, PLACEMENT_CHANGED, PaceCha
 pub use placing::{Goal, plan};
 
 use styx_protocol::catalog::{Catalog, Control};
+use styx_protocol::entity::Layout;
 use styx_protocol::ids::{Generation, NodeId};
 use styx_protocol::machine::coordinator::Input;
 use styx_protocol::membership;
@@ -99,6 +100,8 @@ pub struct CoordinatorDriver<W, R> {
     log: LogCondition,
     fullness: Fullness,
     log_time: LogTime,
+    /// As the generation under way has it, or the last one had.
+    layout: Layout,
     /// Who had which partition last.
     seating: Option<Seating>,
     joining: Joining,
@@ -133,6 +136,7 @@ impl<W, R> CoordinatorDriver<W, R> {
             log: LogCondition::default(),
             fullness: Fullness::default(),
             log_time: LogTime::default(),
+            layout: config.layout,
             seating: config.seating.clone(),
             joining: Joining::default(),
             leaving: Leaving::default(),
@@ -418,7 +422,14 @@ impl<W, R> CoordinatorDriver<W, R> {
 
     fn views(&self) -> Views<'_, W> {
         let CoordinatorDriver { config, workers, log, fullness, .. } = self;
-        Views { config, workers, leader: self.leader.as_deref(), log: *log, state: fullness.full() }
+        Views {
+            config,
+            layout: self.layout,
+            workers,
+            leader: self.leader.as_deref(),
+            log: *log,
+            state: fullness.full(),
+        }
     }
 
     /// A worker has said what state it holds.

@@ -23,6 +23,11 @@ pub enum Goal {
         /// The node.
         NodeId,
     ),
+    /// There is another number of partitions. Each stays where it was, or most of it.
+    Repartition(
+        /// The number.
+        u32,
+    ),
     /// Just these nodes have any.
     Only(
         /// At least one.
@@ -35,8 +40,11 @@ pub enum Goal {
 pub(super) fn carry_over(last: Option<&Seating>, members: &[NodeId], partitions: u32) -> (Vec<WorkerId>, Vec<Seat>) {
     let at: BTreeMap<NodeId, WorkerId> = members.iter().copied().zip((0..).map(WorkerId)).collect();
     let last = last.filter(|_| !planted(Bug::PlacementForgotten));
-    let kept = |id: u32| last?.node(PartitionId(id as u16)).and_then(|node| at.get(&node).copied());
-    let owners: Vec<Option<WorkerId>> = (0..partitions).map(kept).collect();
+    // By now there may be another number of partitions.
+    let owners = last.map_or_else(Vec::new, |last| repartition(&last.owners, partitions));
+    let kept = |owner: &WorkerId| at.get(&last?.seats.get(usize::from(owner.0))?.node).copied();
+    let mut owners: Vec<Option<WorkerId>> = owners.iter().map(kept).collect();
+    owners.resize(partitions as usize, None);
     let was_emptied = |node: &NodeId| {
         let seat = last.and_then(|last| last.seats.iter().find(|seat| seat.node == *node));
         seat.is_some_and(|seat| seat.emptied) && !planted(Bug::EmptiedForgotten)
@@ -86,6 +94,12 @@ pub(super) fn balance(owners: &[WorkerId], workers: u16) -> Vec<WorkerId> {
     spread(owners, &workers)
 }
 
+/// Owners of another number of partitions: whoever has what most of each was.
+pub(super) fn repartition(owners: &[WorkerId], partitions: u32) -> Vec<WorkerId> {
+    let before = |id: u32| (u64::from(id) * owners.len() as u64 / u64::from(partitions)) as usize;
+    (0..partitions).map(|id| owners[before(id)]).collect()
+}
+
 /// Owners among these workers, as even as can be, with the fewest changes.
 fn spread(owners: &[WorkerId], workers: &[WorkerId]) -> Vec<WorkerId> {
     let count = |of: &WorkerId| owners.iter().filter(|owner| *owner == of).count();
@@ -119,7 +133,7 @@ pub fn plan(goal: &Goal, owners: &[WorkerId], members: &[NodeId], loads: &[Load]
     let all = || (0..members.len() as u16).map(WorkerId);
     let worker = |node: &NodeId| members.iter().position(|member| member == node).map(|at| WorkerId(at as u16));
     Ok(match goal {
-        Goal::Move(_) => by_number,
+        Goal::Move(_) | Goal::Repartition(_) => by_number,
         Goal::Balance => balance_load(owners, &all().collect::<Vec<_>>(), loads, MayGo::All),
         Goal::Empty(node) => {
             let others: Vec<WorkerId> = all().filter(|other| Some(*other) != worker(node)).collect();
@@ -143,6 +157,7 @@ pub(super) fn reach(goal: &Goal, owners: &[WorkerId], members: &[NodeId]) -> Res
     };
     match goal {
         Goal::Balance => Ok(balance(owners, members.len() as u16)),
+        Goal::Repartition(partitions) => Ok(repartition(owners, *partitions)),
         Goal::Move(moves) => {
             let mut owners = owners.to_vec();
             for (partition, node) in moves {

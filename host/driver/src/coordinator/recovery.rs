@@ -104,7 +104,7 @@ mod tests {
             catalog: Catalog::default().image(),
             seating: None,
         };
-        SnapshotFound { sequence: 1, log_position: LogPosition(position), header, carried: vec![] }
+        SnapshotFound { sequence: 1, log_position: LogPosition(position), header, partitions: 1, carried: vec![] }
     }
 
     #[test]

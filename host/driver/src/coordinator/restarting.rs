@@ -2,6 +2,7 @@
 //! are wanted, who read what is theirs from the snapshot.
 
 use styx_protocol::abort::{Abort, Code};
+use styx_protocol::entity::Layout;
 use styx_protocol::ids::WorkerId;
 use styx_protocol::machine::coordinator::{MIGRATION_UNDER_WAY, MigrationStage};
 use styx_protocol::membership;
@@ -10,16 +11,23 @@ use styx_protocol::placement::Seating;
 use super::CoordinatorDriver;
 use super::migration_history::{Begun, MigrationState};
 use super::migrations::{MigrationOptions, transfers};
+use super::placing;
 use super::step::Step;
 
 /// `W` names whoever waits for it.
 #[derive(Debug)]
 pub(super) struct Restarting<W> {
     seating: Seating,
+    layout: Layout,
     waiter: Option<W>,
 }
 
 impl<W> Restarting<W> {
+    /// How keys are to be spread.
+    pub(super) fn layout(&self) -> Layout {
+        self.layout
+    }
+
     /// Who is to have which partition.
     pub(super) fn seating(&self) -> &Seating {
         &self.seating
@@ -29,7 +37,7 @@ impl<W> Restarting<W> {
 impl<W, R> CoordinatorDriver<W, R> {
     pub(super) fn restart(
         &mut self,
-        owners: Vec<WorkerId>,
+        (layout, owners): (Layout, Vec<WorkerId>),
         options: MigrationOptions,
         waiter: Option<W>,
         step: &mut Step<'_, W, R>,
@@ -38,6 +46,7 @@ impl<W, R> CoordinatorDriver<W, R> {
         let placement = leader.placement().clone();
         let why = match self.restarting {
             Some(_) => Some(MIGRATION_UNDER_WAY),
+            None if layout != self.layout => leader.refuses_end(),
             None => leader.refuses_migration(&owners),
         };
         if let Some(why) = why {
@@ -47,14 +56,15 @@ impl<W, R> CoordinatorDriver<W, R> {
             generation: leader.generation(),
             ticket: options.ticket,
             version: leader.announced().next(),
-            transfers: transfers(&placement, &owners),
+            transfers: if layout == self.layout { transfers(&placement, &owners) } else { Vec::new() },
             rate: None,
         };
-        let seats = Seating::seats_after(leader.seats(), placement.owners(), &owners);
+        let before = placing::repartition(placement.owners(), layout.partitions);
+        let seats = Seating::seats_after(leader.seats(), &before, &owners);
         self.migrations.begin(begun, step.now.monotonic, step.now.wall);
         self.migrations.reached(MigrationStage::Flipping);
         let (now, later) = if options.wait { (None, waiter) } else { (waiter, None) };
-        self.restarting = Some(Restarting { seating: Seating { seats, owners }, waiter: later });
+        self.restarting = Some(Restarting { seating: Seating { seats, owners }, layout, waiter: later });
         self.show_migrations(true, step);
         step.controlled(now, Ok(()));
         self.membership(membership::Input::Restart, step);
@@ -62,7 +72,7 @@ impl<W, R> CoordinatorDriver<W, R> {
 
     /// A generation is live: if it was wanted for other owners, it has them, unless its members are others too.
     pub(super) fn restarted(&mut self, step: &mut Step<'_, W, R>) {
-        let Some(Restarting { seating, waiter }) = self.restarting.take() else { return };
+        let Some(Restarting { seating, waiter, .. }) = self.restarting.take() else { return };
         let Some(leader) = self.leader.as_deref() else { return };
         let nodes = leader.nodes();
         let owner = |worker: &WorkerId| nodes[usize::from(worker.0)];

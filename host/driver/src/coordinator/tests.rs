@@ -13,7 +13,7 @@ use styx_protocol::machine::worker::{self, Executed};
 use styx_protocol::membership::{Beat, Build, Hello, Patience};
 use styx_protocol::message::{Message, Node};
 use styx_protocol::quarantine::Subject;
-use styx_protocol::record::{EpochRecord, Genesis};
+use styx_protocol::record::EpochRecord;
 use styx_protocol::replies::Retention;
 use styx_protocol::snapshot::SnapshotHeader;
 use styx_protocol::state::StateHash;
@@ -33,7 +33,7 @@ mod members;
 type Driver = CoordinatorDriver<&'static str, &'static str>;
 type Effects = Vec<Effect<&'static str, &'static str>>;
 
-const LAYOUT: Layout = Layout { seed: 1, partitions: 4 };
+const LAYOUT: Layout = Layout::new(1, 4);
 const PATIENCE: Patience = Patience { silent_us: 1_000_000, settle_us: 500_000, drain_us: 5_000_000 };
 const GATEWAY: NodeId = NodeId(100);
 
@@ -43,7 +43,7 @@ fn build() -> Build {
 
 fn config(snapshots: bool) -> CoordinatorConfig {
     CoordinatorConfig {
-        genesis: Genesis { layout: LAYOUT, created: Timestamp(1) },
+        layout: LAYOUT,
         build: build(),
         workers: 2,
         retention: Retention::default(),
@@ -852,7 +852,8 @@ fn found(epoch: u64) -> SnapshotFound {
         catalog: Catalog::default().image(),
         seating: None,
     };
-    SnapshotFound { sequence: epoch, log_position: LogPosition(1), header, carried: Vec::new() }
+    let partitions = LAYOUT.partitions;
+    SnapshotFound { sequence: epoch, log_position: LogPosition(1), header, partitions, carried: Vec::new() }
 }
 
 #[test]

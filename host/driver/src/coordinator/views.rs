@@ -1,5 +1,6 @@
 //! What others are shown of the cluster: gateways, members, administrators.
 
+use styx_protocol::entity::Layout;
 use styx_protocol::ids::NodeId;
 use styx_protocol::membership::Seated;
 use styx_protocol::placement::Placement;
@@ -15,6 +16,8 @@ use crate::wire::{TicketedResponse, View};
 /// The cluster as it is now.
 pub(super) struct Views<'a, W> {
     pub(super) config: &'a CoordinatorConfig,
+    /// How keys are spread, as the generation under way has it or the last one had.
+    pub(super) layout: Layout,
     pub(super) workers: &'a Workers,
     pub(super) leader: Option<&'a LeaderState<W>>,
     pub(super) log: LogCondition,
@@ -39,7 +42,7 @@ impl<W> Views<'_, W> {
             chain,
             members: self.members(),
             placement: self.leader.map(|leader| leader.placement().version()).unwrap_or_default(),
-            partitions: self.config.genesis.layout.partitions,
+            partitions: self.layout.partitions,
             admin: self.config.admin.clone(),
         }
     }
@@ -50,7 +53,7 @@ impl<W> Views<'_, W> {
         let live = self.leader.filter(|leader| leader.serves());
         let catalog = live.map(|leader| leader.catalog()).filter(|catalog| CatalogVersion::of(catalog) != known);
         let LogCondition { full, stalled } = self.log;
-        let layout = self.config.genesis.layout;
+        let layout = self.layout;
         View {
             generation: self.workers.generation(),
             live: live.is_some(),
@@ -83,7 +86,7 @@ impl<W> Views<'_, W> {
             me,
             members: self.members(),
             placement: (**leader.placement()).clone(),
-            layout: self.config.genesis.layout,
+            layout: leader.layout(),
             retention: self.config.retention,
             record_bytes_max: self.config.record_bytes_max as u64,
             store,

@@ -179,7 +179,8 @@ impl<W, R> Router<W, R> {
         if before.is_some_and(|before| before.generation > view.generation) {
             return false;
         }
-        let sound = view.placement.is_sound(view.layout.partitions, view.members.len())
+        let sound = view.layout.is_sound()
+            && view.placement.is_sound(view.layout.partitions, view.members.len())
             && view.catalog.as_ref().is_none_or(CatalogImage::is_sound);
         if view.live && !sound {
             let message = "the coordinator sent a view that contradicts itself; it is ignored";
@@ -298,7 +299,7 @@ impl<W, R> Router<W, R> {
             Question::Query(request) => {
                 view.placement.owner(view.layout.partition(&request.key, self.catalog.is_composite(request.operator)))
             }
-            Question::Await(id) => memory_of(*id, &view.placement),
+            Question::Await(id) => memory_of(*id, &view.layout, &view.placement),
             Question::Admin(_) => unreachable!("admin queries are no client's questions"),
         }
     }

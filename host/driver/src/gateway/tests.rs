@@ -19,7 +19,7 @@ use crate::fullness::Full;
 use crate::testing::shop;
 use crate::wire::{AdminQuery, Bytes, Member, Overview, Reply, TicketedResponse, View, WorkerStatus};
 
-const LAYOUT: Layout = Layout { seed: 7, partitions: 8 };
+const LAYOUT: Layout = Layout::new(7, 8);
 const WORKERS: [NodeId; 2] = [NodeId(10), NodeId(20)];
 
 /// A gateway and everything around it. Clients are numbers, and so are those who wait for admin queries.
@@ -227,7 +227,7 @@ fn remembered_requests_go_where_they_are_remembered() {
     let placement = Placement::round_robin(LAYOUT.partitions, 2);
     for id in 0..8 {
         rig.submit(id, "a", true);
-        let memory = memory_of(RequestId(id), &placement);
+        let memory = memory_of(RequestId(id), &LAYOUT, &placement);
         assert_eq!(rig.pass()[0].0, WORKERS[usize::from(memory.0)]);
     }
 }
@@ -411,7 +411,7 @@ fn a_view_that_contradicts_itself_or_is_old_changes_nothing() {
     let _transcript = scenario!("gateway");
     let mut rig = Rig::live();
     rig.view(View { members: Vec::new(), full: true, ..view(5, true, &WORKERS) });
-    rig.view(View { layout: Layout { partitions: 9, ..LAYOUT }, ..view(5, true, &WORKERS) });
+    rig.view(View { layout: Layout::new(LAYOUT.seed, 9), ..view(5, true, &WORKERS) });
     rig.view(View { placement: Placement::round_robin(LAYOUT.partitions, 3), ..view(5, true, &WORKERS) });
     rig.view(view(0, true, &WORKERS[..1]));
     rig.submit(1, "a", false);

@@ -63,6 +63,8 @@ pub struct SnapshotStart {
     pub generation: Generation,
     /// The snapshot that the process began with: its epoch, and where replay began.
     pub newest: Option<(Epoch, LogPosition)>,
+    /// The next one builds on it.
+    pub builds_on: bool,
 }
 
 #[derive(Debug)]
@@ -154,8 +156,12 @@ impl<W, R, S> SingleDriver<W, R, S> {
         self.prepare_catalog(effects);
         effects.extend(Diagnostic::carried(self.machine.carried()).map(SingleEffect::Diagnostic));
         let reached = self.machine.position().0;
-        self.snapshots = snapshots.map(|SnapshotStart { schedule, generation, newest }| {
-            SnapshotScheduler::new(schedule, generation, 1, newest, reached, None, now.monotonic)
+        self.snapshots = snapshots.map(|SnapshotStart { schedule, generation, newest, builds_on }| {
+            let mut scheduler = SnapshotScheduler::new(schedule, generation, 1, newest, reached, None, now.monotonic);
+            if newest.is_some() && !builds_on {
+                scheduler.begin_anew();
+            }
+            scheduler
         });
         let (suspects, catalog) = (self.suspects.all().iter(), self.machine.catalog());
         for quarantined in judge(suspects, catalog, self.quarantine_after, now.wall) {

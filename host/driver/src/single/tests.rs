@@ -33,7 +33,7 @@ struct Rig {
 
 fn config() -> SingleConfig {
     let machine = Config {
-        layout: Layout { seed: 7, partitions: 4 },
+        layout: Layout::new(7, 4),
         modes: Modes::default(),
         epoch_size_max: 3,
         epoch_fuel_max: 1 << 40,

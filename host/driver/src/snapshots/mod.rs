@@ -183,6 +183,8 @@ pub struct SnapshotScheduler<W> {
     newest: Option<(Epoch, LogPosition)>,
     /// The last snapshot that this process has taken.
     last: Option<SnapshotSummary>,
+    /// The next one continues the deltas of the newest.
+    builds_on: bool,
 }
 
 #[derive(Debug)]
@@ -231,7 +233,23 @@ impl<W> SnapshotScheduler<W> {
         assert!(workers > 0, "a generation has members");
         let stage = Stage::Idle { due: now.after(config.interval) };
         let waiting = Vec::new();
-        SnapshotScheduler { config, generation, workers, stage, waiting, reached, durable: reached, newest, last }
+        SnapshotScheduler {
+            config,
+            generation,
+            workers,
+            stage,
+            waiting,
+            reached,
+            durable: reached,
+            newest,
+            last,
+            builds_on: true,
+        }
+    }
+
+    /// The next snapshot is whole: partitions are others than those of the newest one.
+    pub fn begin_anew(&mut self) {
+        self.builds_on = planted(Bug::SnapshotsContinued);
     }
 
     /// Nothing is under way, and nobody waits.
@@ -371,6 +389,7 @@ impl<W> SnapshotScheduler<W> {
             duration_us: now.since(putting.started).as_micros() as u64,
         };
         (self.newest, self.last) = (Some((epoch, position)), Some(summary.clone()));
+        self.builds_on = true;
         let message = format!("a snapshot of epoch {epoch} was taken: {} bytes written", put.written_bytes);
         effects.push(SnapshotEffect::Diagnostic(Diagnostic::debug(message).generation(self.generation)));
         effects.extend(wanted.into_iter().map(|waiter| SnapshotEffect::Answer(waiter, Ok(summary.clone()))));
@@ -472,7 +491,7 @@ impl<W> SnapshotScheduler<W> {
         assert!(self.newest.is_none_or(|(_, position)| log_position >= position), "the log does not grow backwards");
         let draft = Box::new(ManifestDraft {
             generation: self.generation,
-            builds_on: self.newest.map(|(epoch, _)| epoch),
+            builds_on: self.newest.filter(|_| self.builds_on).map(|(epoch, _)| epoch),
             log_position,
             header: *header,
             state_hash,

@@ -139,7 +139,8 @@ impl Invite {
     /// Whether it can be followed: it names its receiver, and its placement is one of its members.
     pub fn is_sound(&self) -> bool {
         let members = self.members.len();
-        usize::from(self.me.0) < members && self.placement.is_sound(self.layout.partitions, members)
+        let is_member = usize::from(self.me.0) < members;
+        is_member && self.layout.is_sound() && self.placement.is_sound(self.layout.partitions, members)
     }
 }
 

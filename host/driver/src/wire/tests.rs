@@ -8,7 +8,7 @@ use styx_protocol::transaction::Request;
 use super::*;
 
 fn messages() -> Vec<Envelope> {
-    let layout = Layout { seed: 7, partitions: 4 };
+    let layout = Layout::new(7, 4);
     let member = Member { node: NodeId(9), address: "127.0.0.1:1".into() };
     let placement = Placement::round_robin(4, 1);
     vec![

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use styx_protocol::attempt::{Execution, LogLine, Operation, RemoteResponse};
 use styx_protocol::catalog::{Catalog, Digest};
+use styx_protocol::entity::Layout;
 use styx_protocol::fallback::ComponentOutcome;
 use styx_protocol::ids::{Generation, NodeId, Tid};
 use styx_protocol::machine::worker::{Batch, Discarded, Executed, FallbackBatch};
@@ -182,6 +183,7 @@ pub enum WorkerEffect<L, R> {
         place: SnapshotPlace,
         /// The partitions that are this worker's.
         view: LocalView,
+        layout: Layout,
         /// Its machine in the generation before.
         former: Option<FormerMachine<L>>,
     },
@@ -190,9 +192,9 @@ pub enum WorkerEffect<L, R> {
     /// Write this worker's part of snapshots from now on, to the store that was restored from last.
     BeginParts {
         generation: Generation,
-        partitions: u32,
-        /// It began with a snapshot, so that changes are all there is to write.
-        restored: bool,
+        layout: Layout,
+        /// It began with a snapshot in these partitions, so that changes are all there is to write.
+        builds_on: bool,
     },
     /// Take a worker's part of a snapshot; say [`WorkerEvent::HandOver`] for its entities.
     WritePart(Box<WorkerSnapshot>),

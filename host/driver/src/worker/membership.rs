@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use styx_planted::{Bug, planted};
 use styx_protocol::catalog::{Catalog, Digest};
-use styx_protocol::entity::Entity;
+use styx_protocol::entity::{Entity, Layout};
 use styx_protocol::fault::PeerFault;
 use styx_protocol::ids::{Epoch, Generation, NodeId, OperatorId, PlacementVersion, RequestId, WorkerId};
 use styx_protocol::machine::Worker;
@@ -133,6 +133,10 @@ impl<L, R> Membership<L, R> {
         self.invite.generation
     }
 
+    pub(super) fn layout(&self) -> Layout {
+        self.invite.layout
+    }
+
     pub(super) fn workers(&self) -> &BTreeMap<NodeId, WorkerId> {
         &self.workers
     }
@@ -194,8 +198,10 @@ impl<L, R> Membership<L, R> {
         self.writes_parts = true;
         effects.push(WorkerEffect::BeginParts {
             generation: self.generation(),
-            partitions: self.invite.layout.partitions,
-            restored: restored.is_some(),
+            layout: self.invite.layout,
+            builds_on: restored.as_ref().is_some_and(|restored| {
+                restored.laid_in == self.invite.layout.partitions || planted(Bug::SnapshotsContinued)
+            }),
         });
         if let Some(restored) = restored {
             self.machine.restore(*restored);
@@ -361,7 +367,7 @@ impl<L, R> Membership<L, R> {
     }
 
     fn remembers(&self, id: RequestId) -> bool {
-        memory_of(id, &self.machine.view().placement) == self.invite.me
+        memory_of(id, &self.invite.layout, &self.machine.view().placement) == self.invite.me
     }
 
     /// Reads the machine, entities between two rounds only: a round under way has applied some of its writes. The

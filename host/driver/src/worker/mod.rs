@@ -500,8 +500,8 @@ impl<L, R> WorkerDriver<L, R> {
         let former = self.handover.former.take();
         match place {
             Some(place) => {
-                let view = membership.view().clone();
-                effects.push(WorkerEffect::Restore { generation, place, view, former });
+                let (view, layout) = (membership.view().clone(), membership.layout());
+                effects.push(WorkerEffect::Restore { generation, place, view, layout, former });
             }
             None => {
                 effects.extend(former.map(WorkerEffect::Discard));

@@ -27,7 +27,7 @@ use crate::suspicion::Suspect;
 use crate::testing::shop;
 use crate::wire::{AdminQuery, Member, Query, Question, SnapshotPlace, WrittenPart};
 
-const LAYOUT: Layout = Layout { seed: 7, partitions: 4 };
+const LAYOUT: Layout = Layout::new(7, 4);
 const ME: NodeId = NodeId(10);
 const OTHER: NodeId = NodeId(20);
 const GATEWAY: NodeId = NodeId(30);
@@ -470,7 +470,7 @@ fn an_invitation_that_contradicts_itself_is_not_followed() {
     let unsound = [
         sound(&[10]),
         Invite { me: WorkerId(2), ..sound(&[10, 20]) },
-        Invite { layout: Layout { partitions: 5, ..LAYOUT }, ..sound(&[10, 20]) },
+        Invite { layout: Layout::new(LAYOUT.seed, 5), ..sound(&[10, 20]) },
     ];
     for (at, invite) in unsound.into_iter().enumerate() {
         rig.control(COORDINATOR, Envelope::Invite(invite));
@@ -527,8 +527,9 @@ fn restored(deployment: Deployment) -> Box<RestoredState> {
         catalog: catalog.image(),
         seating: None,
     };
-    let replies = RestoredReplies::new(vec![], LAYOUT.partitions);
-    Box::new(RestoredState { frame, partitions: vec![], carried: vec![], replies })
+    let replies = RestoredReplies::new(vec![], LAYOUT);
+    let laid_in = LAYOUT.partitions;
+    Box::new(RestoredState { frame, laid_in, partitions: vec![], carried: vec![], replies })
 }
 
 #[test]

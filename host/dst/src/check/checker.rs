@@ -33,6 +33,7 @@ pub use styx_sim::check::ended::{End, Ended, Outcome, Sequenced, again, same, sh
 #[derive(Debug)]
 pub struct Checker {
     config: Config,
+    repartitions: Vec<u32>,
     /// Serial execution of all epochs that have ended.
     pub oracle: Oracle,
     /// Replies that must be remembered.
@@ -72,14 +73,15 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// Nothing has happened. With `notes`, what transactions touch is kept.
-    pub fn new(config: &Config, placement: Arc<Placement>, notes: bool) -> Self {
+    /// Nothing has happened; there may be these numbers of partitions. With `notes`, what transactions touch is kept.
+    pub fn new(config: &Config, repartitions: &[u32], placement: Arc<Placement>, notes: bool) -> Self {
         let mut oracle = Oracle::new(config.layout.seed, notes);
         oracle.changed = Some(Vec::new());
         Checker {
             oracle,
-            remembered: ExpectedReplies::new(config.retention, placement),
+            remembered: ExpectedReplies::new(config.retention, config.layout, placement),
             config: *config,
+            repartitions: repartitions.to_vec(),
             sequenced: BTreeMap::new(),
             by_id: BTreeMap::new(),
             records: Vec::new(),
@@ -111,9 +113,9 @@ impl Checker {
         self.lenient
     }
 
-    /// Layout of keys over partitions.
-    pub fn layout(&self) -> Layout {
-        self.config.layout
+    /// Layouts of keys over partitions that there may be.
+    pub fn layouts(&self) -> impl Iterator<Item = Layout> + '_ {
+        self.repartitions.iter().map(|partitions| Layout { partitions: *partitions, ..self.config.layout })
     }
 
     /// Weight of the heaviest request that is not refused.
@@ -223,7 +225,7 @@ impl Checker {
     fn rewind(&mut self, end: usize) -> Checked {
         // What was lost was told to nobody; it has not happened.
         let notes = self.oracle.touched.is_some();
-        let mut checker = Checker::new(&self.config, self.remembered.placement().clone(), notes);
+        let mut checker = Checker::new(&self.config, &self.repartitions, self.remembered.placement().clone(), notes);
         (checker.lenient, checker.snapshots) = (self.lenient, std::mem::take(&mut self.snapshots));
         checker.looks = self.looks.reset();
         checker.snapshots.forget_after(Epoch(end as u64));
@@ -244,7 +246,7 @@ impl Checker {
         let first = expectation.map_or(0, |_| from.0 as usize);
         self.remembered = match expectation {
             Some(expectation) => ExpectedReplies::restored(retention, placement, &expectation.remembered),
-            None => ExpectedReplies::new(retention, placement),
+            None => ExpectedReplies::new(retention, self.config.layout, placement),
         };
         for at in first..self.records.len() {
             self.remember_release(self.records[at].epoch);

@@ -22,8 +22,8 @@ pub struct Expectation {
     time: Timestamp,
     highest: Tid,
     catalog: Catalog,
-    /// The oracle's entities.
-    state: State,
+    /// The oracle's entities, by the number of partitions in which somebody may begin with them.
+    states: BTreeMap<u32, State>,
     /// Transactions that were moved to the next epoch.
     carried: Vec<Tid>,
     /// Replies that all workers remembered.
@@ -62,7 +62,7 @@ impl Checker {
             time: self.time(),
             highest: self.highest(),
             catalog: self.catalog.clone(),
-            state: self.oracle.as_state(self.layout()),
+            states: self.layouts().map(|layout| (layout.partitions, self.oracle.as_state(layout))).collect(),
             carried: self.carried().to_vec(),
             remembered: self.remembered.clone(),
             exists: false,
@@ -95,7 +95,7 @@ impl Checker {
                 format!("the snapshot of epoch {epoch} has something else deployed than the log")
             })?;
             self.carried_in(&restored, expectation)?;
-            self.restored(&restored, &|_| true)?;
+            self.restored(&restored, restored.laid_in, &|_| true)?;
             self.replies_in(restored.replies.into_kept(), epoch, expectation)?;
         }
         if let Some(expectation) = self.snapshots.0.get_mut(&epoch) {
@@ -142,11 +142,11 @@ impl Checker {
         Ok(())
     }
 
-    /// Somebody begins with a snapshot, and has read the partitions that are its own.
+    /// Somebody begins with a snapshot, and has read the partitions that are its own, of so many.
     ///
     /// # Errors
     /// It holds something that was not there, or lacks something that was.
-    pub fn restored(&self, restored: &RestoredState, owns: &dyn Fn(PartitionId) -> bool) -> Checked {
+    pub fn restored(&self, restored: &RestoredState, partitions: u32, owns: &dyn Fn(PartitionId) -> bool) -> Checked {
         if self.is_lenient() {
             return Ok(());
         }
@@ -155,7 +155,10 @@ impl Checker {
             return ensure(epoch == Epoch(0), "restored state", || format!("nobody took a snapshot of epoch {epoch}"));
         };
         let found: BTreeMap<PartitionId, _> = restored.partitions.iter().map(|(id, held)| (*id, held.hash())).collect();
-        for (id, expected) in (0..).map(PartitionId).zip(expectation.state.partitions()) {
+        let Some(state) = expectation.states.get(&partitions) else {
+            return Err(Failure::new("restored state", format!("there are {partitions} partitions")));
+        };
+        for (id, expected) in (0..).map(PartitionId).zip(state.partitions()) {
             if !owns(id) {
                 continue;
             }

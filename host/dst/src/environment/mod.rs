@@ -146,7 +146,7 @@ impl Environment {
         let alone = Arc::new(Placement::round_robin(plan.config.layout.partitions, 1));
         let brokers = plan.records.map_or_else(Brokers::default, |plan| Brokers::new(plan.partitions, plan.egress));
         Environment {
-            checker: Checker::new(&plan.config, alone, notes),
+            checker: Checker::new(&plan.config, &plan.repartitions, alone, notes),
             plan,
             random,
             queue: Queue::default(),

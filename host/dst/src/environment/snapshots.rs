@@ -89,7 +89,7 @@ impl Environment {
             return Ok(());
         }
         self.figures.snapshots += u64::from(!self.checker.knows_snapshot(epoch));
-        let restored = found.restore(&store, 1, |_| true, None);
+        let restored = found.restore(&store, 1, (found.metadata.layout(), &|_| true), None);
         let restored = restored.map_err(|error| Failure::new("snapshot", format!("{error:#}")))?;
         self.checker.snapshot(restored)
     }
@@ -197,15 +197,16 @@ impl Environment {
         let Some(view) = self.generations.get(&generation) else { return Ok(()) };
         let Some(me) = view.worker_on(life.node) else { return Ok(()) };
         let placement = view.placement.clone();
-        self.checker.restored(restored, &|partition: PartitionId| placement.owner(partition) == me)
+        let partitions = placement.partitions();
+        self.checker.restored(restored, partitions, &|partition: PartitionId| placement.owner(partition) == me)
     }
 
-    /// A single process has read the snapshot that it begins with.
+    /// A single process has read the snapshot that it begins with, into so many partitions.
     ///
     /// # Errors
     /// It holds something that was not there.
-    pub fn restored_alone(&mut self, restored: &RestoredState) -> Checked {
-        self.checker.restored(restored, &|_| true)
+    pub fn restored_alone(&mut self, restored: &RestoredState, partitions: u32) -> Checked {
+        self.checker.restored(restored, partitions, &|_| true)
     }
 }
 

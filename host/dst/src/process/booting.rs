@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use styx_durability::log::{replay, survey};
 use styx_durability::recovery::{Found, RecoveryPoint, SnapshotSource, open_embedded};
+use styx_protocol::entity::Layout;
 use styx_protocol::ids::{Epoch, Generation, LogPosition, Timestamp};
 use styx_protocol::placement::Seating;
 use styx_protocol::record::{EpochRecord, Genesis};
@@ -28,6 +29,8 @@ pub struct Booted {
     pub log: Box<dyn Log>,
     /// What was decided when the cluster was created.
     pub genesis: Genesis,
+    /// How keys are spread now.
+    pub layout: Layout,
     pub store: Option<SnapshotStore>,
     /// The snapshot to begin with.
     pub found: Option<Box<Found>>,
@@ -62,6 +65,11 @@ impl Booting {
         let (directory, told) = (around.own.directory.clone(), result.clone());
         let plan = &around.environment.plan;
         let (layout, snapshots) = (plan.config.layout, plan.config.snapshots);
+        // Who is alone is started with a number, and everybody else is told one.
+        let asked = match role {
+            Role::Single => around.environment.random.pick(&plan.repartitions),
+            _ => layout.partitions,
+        };
         let place = if plan.shared_log {
             let (topic, limit) = (around.environment.topic.clone(), plan.config.record_bytes_max);
             let random = &mut around.environment.random;
@@ -71,7 +79,7 @@ impl Booting {
         };
         let now = around.now().wall;
         around.spawn(move || {
-            let booted = boot(role, &directory, layout, snapshots, place, now);
+            let booted = boot(role, &directory, (layout.seed, layout.partitions, asked), snapshots, place, now);
             *told.borrow_mut() = Some(booted);
         });
         Booting { role, lease, result }
@@ -123,7 +131,7 @@ enum LogPlace {
 fn boot(
     role: Role,
     directory: &Directory,
-    layout: styx_protocol::entity::Layout,
+    (seed, created, asked): (u64, u32, u32),
     snapshots: bool,
     place: LogPlace,
     now: Timestamp,
@@ -144,14 +152,14 @@ fn boot(
         components: directory.components(),
     });
     let mut restored = None;
+    let partitions = if log.next() == 0 { created } else { asked };
     let alone = role == Role::Single;
-    let point =
-        RecoveryPoint::find(log.as_mut(), Some(layout.partitions), now, layout.seed, source, &mut |store, found| {
-            if alone {
-                restored = Some(Box::new(found.restore(store, 1, |_| true, None)?));
-            }
-            Ok(())
-        })?;
+    let point = RecoveryPoint::find(log.as_mut(), Some(partitions), now, seed, source, &mut |store, found, layout| {
+        if alone {
+            restored = Some(Box::new(found.restore(store, 1, (layout, &|_| true), None)?));
+        }
+        Ok(())
+    })?;
     let known = survey(log.as_mut(), LogPosition(point.position().0))?;
     let generation = known.generation.max(point.generation());
     let mut records = Vec::new();
@@ -161,7 +169,11 @@ fn boot(
         Ok(true)
     })?;
     let seating = known.seating.or_else(|| point.seating().cloned());
-    let RecoveryPoint { genesis, store, found } = point;
+    let layout = if alone { point.layout } else { point.layout_after(Some(asked), known.partitions)? };
+    let RecoveryPoint { genesis, store, found, .. } = point;
     let end = LogPosition(log.next());
-    Ok((Booted { log, genesis, store, found: found.map(Box::new), restored, end, generation, seating }, records))
+    Ok((
+        Booted { log, genesis, layout, store, found: found.map(Box::new), restored, end, generation, seating },
+        records,
+    ))
 }

@@ -50,10 +50,10 @@ pub struct Coordinator {
 impl Coordinator {
     /// A coordinator that has opened its log.
     pub fn new(booted: Booted, lease: Option<LeaseThread>, around: &mut Around<'_>) -> Self {
-        let Booted { log, genesis, store, generation, seating, .. } = booted;
+        let Booted { log, genesis, layout, store, generation, seating, .. } = booted;
         let plan = &around.environment.plan;
         let config = CoordinatorConfig {
-            genesis,
+            layout,
             build: Build { version: "1".into(), engine: plan.config.engine },
             workers: plan.cluster.workers,
             retention: plan.config.retention,

@@ -75,9 +75,9 @@ impl Single {
     /// # Errors
     /// What was restored is not what was there.
     pub fn new(booted: Booted, around: &mut Around<'_>) -> Checked<Self> {
-        let Booted { log, genesis, store, found, restored, end, generation, .. } = booted;
+        let Booted { log, genesis, layout, store, found, restored, end, generation, .. } = booted;
         let plan = around.environment.plan.clone();
-        let machine = Config { layout: genesis.layout, record_bytes_max: log.record_bytes_max(), ..plan.config };
+        let machine = Config { layout, record_bytes_max: log.record_bytes_max(), ..plan.config };
         let config = SingleConfig {
             machine,
             epoch_max_wait: plan.epoch_max_wait,
@@ -86,10 +86,12 @@ impl Single {
             suspects: around.own.directory.suspects(),
             quarantine_after: plan.poison.map_or(0, |plan| plan.after),
         };
+        let builds_on = found.as_ref().is_some_and(|found| found.metadata.layout() == layout);
         let snapshots = store.as_ref().map(|_| SnapshotStart {
             schedule: SnapshotConfig { interval: plan.snapshotting.interval, ..SnapshotConfig::default() },
             generation,
             newest: found.as_ref().map(|found| (found.metadata.header.epoch, LogPosition(found.manifest.log_position))),
+            builds_on,
         });
         let pool = ExecutionPool::new(false, INLINE_MAX, around.environment);
         let mut log = LogThread::start(log, around);
@@ -99,13 +101,7 @@ impl Single {
         log.read(from, after, around);
         let (parts, stores) = match &store {
             Some(store) => (
-                Some(PartThread::of_single(
-                    store.clone(),
-                    generation,
-                    genesis.layout.partitions,
-                    found.is_some(),
-                    around,
-                )),
+                Some(PartThread::of_single(store.clone(), generation, layout, builds_on, around)),
                 Some(StoreThread::of_single(store.clone(), genesis, generation, found.as_deref(), around)),
             ),
             None => (None, None),
@@ -129,7 +125,7 @@ impl Single {
         };
         around.environment.begins_alone(around.own.life, after)?;
         if let Some(restored) = restored {
-            around.environment.restored_alone(&restored)?;
+            around.environment.restored_alone(&restored, layout.partitions)?;
             single.apply(around, |driver, around, effects| driver.restore(around.now(), *restored, effects))?;
         }
         Ok(single)

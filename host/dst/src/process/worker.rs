@@ -226,16 +226,16 @@ impl Worker {
                 around.own.directory.keep(digest, &bytes);
                 return Ok(prepare(digest, around));
             }
-            WorkerEffect::Restore { generation, place, view, former } => {
+            WorkerEffect::Restore { generation, place, view, layout, former } => {
                 let former = former.and_then(|former| former.into_retained().ok());
-                let restoring = Restoring { generation, place, view, former, known: self.store.clone() };
+                let restoring = Restoring { generation, place, view, layout, former, known: self.store.clone() };
                 restoring.start(around);
             }
             WorkerEffect::Discard(former) => drop(former),
             WorkerEffect::DiscardPartitions(discarded) => drop(discarded),
-            WorkerEffect::BeginParts { generation, partitions, restored } => {
+            WorkerEffect::BeginParts { generation, layout, builds_on } => {
                 let store = self.store.borrow().clone().expect("parts are written where a beginning was read");
-                self.parts = Some(PartThread::of_worker(store, generation, partitions, restored, around));
+                self.parts = Some(PartThread::of_worker(store, generation, layout, builds_on, around));
             }
             WorkerEffect::WritePart(part) => {
                 if let Some(generation) = before.or(self.driver.generation()) {

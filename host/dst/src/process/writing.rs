@@ -10,6 +10,7 @@ use styx_driver::single::SingleEvent;
 use styx_driver::wire::WrittenPart;
 use styx_driver::worker::WorkerEvent;
 use styx_durability::parts::{Conditions, DeltaWriter, Note, Outcome};
+use styx_protocol::entity::Layout;
 use styx_protocol::ids::Generation;
 use styx_protocol::snapshot::WorkerSnapshot;
 use styx_protocol::state::Write;
@@ -47,11 +48,11 @@ impl PartThread {
     pub fn of_worker(
         store: SnapshotStore,
         generation: Generation,
-        partitions: u32,
-        restored: bool,
+        layout: Layout,
+        builds_on: bool,
         around: &mut Around<'_>,
     ) -> Self {
-        let writer = DeltaWriter::new(store, partitions, generation, restored);
+        let writer = DeltaWriter::new(store, layout, generation, builds_on);
         let more = move || Input::Worker(Box::new(WorkerEvent::HandOver(generation)));
         let written = move |part| Input::Worker(Box::new(WorkerEvent::PartWritten(generation, Box::new(part))));
         PartThread::start(writer, more, written, around)
@@ -61,11 +62,11 @@ impl PartThread {
     pub fn of_single(
         store: SnapshotStore,
         generation: Generation,
-        partitions: u32,
-        restored: bool,
+        layout: Layout,
+        builds_on: bool,
         around: &mut Around<'_>,
     ) -> Self {
-        let writer = DeltaWriter::new(store, partitions, generation, restored);
+        let writer = DeltaWriter::new(store, layout, generation, builds_on);
         let more = || Input::Single(Box::new(SingleEvent::HandOver));
         let written = |part| Input::Single(Box::new(SingleEvent::PartWritten(part)));
         PartThread::start(writer, more, written, around)

@@ -15,19 +15,13 @@ use styx_storage::log::{Log, LogError};
 pub use orders::{LogOrder, LogReport, serve};
 pub use survey::{Survey, survey};
 
-/// Partitions of new data, if nobody says how many.
-///
-/// Many more than workers, so that they can be spread evenly and moved one by one.
-const PARTITIONS: u32 = Layout::PARTITIONS_DEFAULT;
-
 /// Reads the log's first record; or writes it, with so many partitions and a seed of their keys.
 ///
 /// # Errors
 /// The log is not one that begins with such a record, or it refuses.
 pub fn genesis(log: &mut dyn Log, partitions: Option<u32>, now: Timestamp, seed: u64) -> anyhow::Result<Genesis> {
     if log.next() == 0 {
-        let layout = Layout { seed, partitions: partitions.unwrap_or(PARTITIONS) };
-        let genesis = Genesis { layout, created: now };
+        let genesis = Genesis { seed, partitions: partitions.unwrap_or(Layout::PARTITIONS_DEFAULT), created: now };
         begin(log, genesis)?;
         return Ok(genesis);
     }

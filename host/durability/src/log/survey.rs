@@ -18,6 +18,8 @@ pub struct Survey {
     pub components: BTreeSet<Digest>,
     /// Who had which partition last, if the log says so.
     pub seating: Option<Seating>,
+    /// The number of partitions, if the log says that.
+    pub partitions: Option<u32>,
 }
 
 /// Looks through the log from a position on.
@@ -33,6 +35,7 @@ pub fn survey(log: &mut dyn Log, from: LogPosition) -> Result<Survey, LogError> 
                             survey.components.extend(deployment.components.iter().map(|component| component.digest));
                         }
                         Control::Place(placement) => {
+                            survey.partitions = Some(placement.partitions());
                             let seats = record.controls.iter().find_map(|beside| match beside {
                                 Control::Seat(seats) => Some(seats.clone()),
                                 _ => None,

@@ -1,3 +1,4 @@
+use styx_protocol::entity::Layout;
 use styx_protocol::ids::{EngineHash, Generation, SequencerCounter};
 use styx_storage::log::MemoryDisk;
 
@@ -50,11 +51,11 @@ fn the_first_record_is_written_once() {
     let disk = MemoryDisk::default();
     let found = |partitions, now, seed| genesis(&mut disk.open().unwrap(), partitions, Timestamp(now), seed).unwrap();
     let written = found(Some(4), 5, 7);
-    assert_eq!(written, Genesis { layout: Layout { seed: 7, partitions: 4 }, created: Timestamp(5) });
+    assert_eq!(written, Genesis { seed: 7, partitions: 4, created: Timestamp(5) });
     assert_eq!(found(None, 6, 8), written);
     assert_eq!(
-        genesis(&mut MemoryDisk::default().open().unwrap(), None, Timestamp(5), 7).unwrap().layout.partitions,
-        PARTITIONS
+        genesis(&mut MemoryDisk::default().open().unwrap(), None, Timestamp(5), 7).unwrap().partitions,
+        Layout::PARTITIONS_DEFAULT
     );
 }
 

@@ -5,7 +5,7 @@
 
 use rkyv::rancor;
 use styx_protocol::archive::aligned;
-use styx_protocol::entity::{Key, Value};
+use styx_protocol::entity::{Key, Layout, Value};
 use styx_protocol::ids::PartitionId;
 use styx_protocol::replies::{Kept, ReplyChange};
 use styx_protocol::route::partition_of;
@@ -51,12 +51,13 @@ impl Change {
 /// Changes by partition.
 #[derive(Debug)]
 pub(super) struct Changes {
+    layout: Layout,
     partitions: Vec<Vec<Change>>,
 }
 
 impl Changes {
-    pub fn new(partitions: u32) -> Self {
-        Changes { partitions: (0..partitions).map(|_| Vec::new()).collect() }
+    pub fn new(layout: Layout) -> Self {
+        Changes { layout, partitions: (0..layout.partitions).map(|_| Vec::new()).collect() }
     }
 
     /// Adds changes of entities; of one entity the last counts.
@@ -71,7 +72,7 @@ impl Changes {
     pub fn replies(&mut self, changes: Vec<ReplyChange>) {
         for change in changes {
             let id = change.id();
-            let partition = partition_of(id, self.partitions.len() as u32);
+            let partition = partition_of(id, &self.layout);
             let value = match change {
                 ReplyChange::Kept(kept) => Some(encode(&kept)),
                 ReplyChange::Forgotten(_) => None,
@@ -108,17 +109,17 @@ pub(crate) fn decode(key: &[u8], bytes: &[u8]) -> anyhow::Result<Kept> {
 
 #[cfg(test)]
 mod tests {
-    use styx_protocol::entity::{Entity, Layout};
+    use styx_protocol::entity::Entity;
     use styx_protocol::ids::{Epoch, OperatorId, RequestId, Tid, Timestamp};
 
     use super::*;
 
     #[test]
     fn changes_come_in_order_and_the_last_one_counts() {
-        let layout = Layout { seed: 3, partitions: 2 };
+        let layout = Layout::new(3, 2);
         let entity = |key: &str| Entity::within(&layout, OperatorId(1), PartitionId(1), key.into());
         let value = |byte: u8| Some(Value::from([byte].as_slice()));
-        let mut changes = Changes::new(2);
+        let mut changes = Changes::new(layout);
         changes.entities(vec![(entity("b"), None), (entity("a"), value(1)), (entity("c"), value(2))]);
         changes.entities(vec![(entity("b"), value(3)), (entity("c"), None)]);
         let found: Vec<_> = changes.sorted().collect();
@@ -128,15 +129,17 @@ mod tests {
         assert_eq!(found, [(&b"a"[..], Some(&[1u8][..])), (b"b", Some(&[3])), (b"c", None)]);
     }
 
+    const LAYOUT: Layout = Layout::new(3, 8);
+
     #[test]
     fn a_reply_is_found_under_its_id() {
         let outcome = Err(styx_protocol::abort::Abort::new(styx_protocol::abort::Code::Aborted, "no"));
         let (id, ended) = (RequestId(77), Timestamp(5));
         let kept = Kept { id, body: 9, tid: Tid(4), epoch: Epoch(2), ended, outcome };
-        let mut changes = Changes::new(8);
+        let mut changes = Changes::new(LAYOUT);
         changes.replies(vec![ReplyChange::Forgotten(kept.id), ReplyChange::Kept(kept.clone())]);
         let (partition, found) = changes.sorted().next().expect("it is there");
-        assert_eq!((partition, found.len(), found[0].operator), (partition_of(kept.id, 8), 1, REPLIES));
+        assert_eq!((partition, found.len(), found[0].operator), (partition_of(kept.id, &LAYOUT), 1, REPLIES));
         let value = found[0].value.as_ref().expect("it was not deleted");
         assert_eq!(decode(found[0].key(), value).unwrap(), kept);
         assert!(decode(&[0; 16], value).is_err(), "another id");

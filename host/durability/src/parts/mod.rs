@@ -8,6 +8,7 @@ use styx_driver::diagnostic::Diagnostic;
 use styx_driver::snapshots::{RETRY_AFTER, Retry};
 use styx_driver::wire::WrittenPart;
 use styx_planted::{Bug, planted};
+use styx_protocol::entity::Layout;
 use styx_protocol::ids::{Epoch, Generation, PartitionId};
 use styx_protocol::snapshot::WorkerSnapshot;
 use styx_protocol::state::Write;
@@ -69,7 +70,7 @@ type Changed<'a> = (PartitionId, &'a [Change]);
 #[derive(Debug)]
 pub struct DeltaWriter {
     store: SnapshotStore,
-    partitions: u32,
+    layout: Layout,
     generation: Generation,
     /// What has changed since the beginning is everything.
     kind: PartKind,
@@ -80,11 +81,11 @@ pub struct DeltaWriter {
 }
 
 impl DeltaWriter {
-    /// That of a generation, which began with nothing or with a snapshot (`restored`).
-    pub fn new(store: SnapshotStore, partitions: u32, generation: Generation, restored: bool) -> Self {
-        let kind = if restored { PartKind::Delta } else { PartKind::Base };
-        let collected = Changes::new(partitions);
-        DeltaWriter { store, partitions, generation, kind, mentioned: Vec::new(), part: None, collected }
+    /// That of a generation, which began with a snapshot that the next one builds on, or with nothing of the kind.
+    pub fn new(store: SnapshotStore, layout: Layout, generation: Generation, builds_on: bool) -> Self {
+        let kind = if builds_on { PartKind::Delta } else { PartKind::Base };
+        let collected = Changes::new(layout);
+        DeltaWriter { store, layout, generation, kind, mentioned: Vec::new(), part: None, collected }
     }
 
     /// Takes a note. After the last changes of a part it is written, as often as the [driver](Retry) says.
@@ -111,7 +112,7 @@ impl DeltaWriter {
         let part = *self.part.take().expect("a part comes before its changes");
         let WorkerSnapshot { epoch, hashes, carried, replies } = part;
         self.collected.replies(replies);
-        let mut collected = std::mem::replace(&mut self.collected, Changes::new(self.partitions));
+        let mut collected = std::mem::replace(&mut self.collected, Changes::new(self.layout));
         let mut parts = Vec::new();
         let changed: Vec<_> = collected.sorted().collect();
         let mut left = changed.as_slice();

@@ -4,9 +4,13 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 use styx_driver::coordinator::SnapshotFound;
+use styx_protocol::catalog::Catalog;
+use styx_protocol::entity::{Entity, Layout};
 use styx_protocol::ids::{LogPosition, PartitionId};
 use styx_protocol::replies::RestoredReplies;
+use styx_protocol::route::partition_of;
 use styx_protocol::snapshot::{RestoredState, RetainedState};
+use styx_protocol::state::Partition;
 use styx_storage::snapshot::{Manifest, PartRef, SnapshotStore};
 
 use super::rebuilding::Rebuilding;
@@ -41,6 +45,7 @@ impl Found {
             sequence: self.manifest.sequence,
             log_position: LogPosition(self.manifest.log_position),
             header: self.metadata.header.clone(),
+            partitions: self.metadata.layout().partitions,
             carried: self.metadata.carried.iter().map(|carried| carried.tid).collect(),
         }
     }
@@ -87,8 +92,8 @@ impl Found {
         Ok(())
     }
 
-    /// Brings back the partitions that `owns` names, on at most so many threads. What `remains` hold
-    /// of them is not read.
+    /// Brings back the partitions of a layout that `owns` names, on at most so many threads. What `remains` hold
+    /// of them is not read. What was laid out otherwise is dealt out anew.
     ///
     /// # Errors
     /// [`SnapshotError`](styx_storage::snapshot::SnapshotError) if what is stored is damaged; anything else if it is not what was noted.
@@ -96,13 +101,14 @@ impl Found {
         &self,
         store: &SnapshotStore,
         threads: usize,
-        owns: impl Fn(PartitionId) -> bool,
+        (layout, owns): (Layout, &dyn Fn(PartitionId) -> bool),
         remains: Option<RetainedState>,
     ) -> anyhow::Result<RestoredState> {
+        let before = self.metadata.layout();
+        let wanted = |id| layout.parts_of(id, &before).any(owns);
         let held = |id| remains.as_ref().is_some_and(|remains| remains.hold(&self.metadata.header, id));
-        let reads = |id| owns(id) && !held(id);
-        let layout = self.metadata.genesis.layout;
-        let rebuilding = Rebuilding::new(layout);
+        let reads = |id| wanted(id) && !held(id);
+        let rebuilding = Rebuilding::new(before);
         let mut own = self.manifest.clone();
         own.partitions.retain(|partition, _| reads(PartitionId(*partition)));
         store.restore(&own, threads, &rebuilding)?;
@@ -124,9 +130,41 @@ impl Found {
         partitions.retain(|(id, _)| reads(*id));
         let SnapshotMetadata { header: frame, carried, .. } = self.metadata.clone();
         if let Some(remains) = remains {
-            remains.complete(&frame, (&mut partitions, &mut replies), layout.partitions, owns);
+            remains.complete(&frame, (&mut partitions, &mut replies), &before, wanted);
         }
-        let replies = RestoredReplies::new(replies, layout.partitions);
-        Ok(RestoredState { frame, partitions, carried, replies })
+        replies.retain(|kept| owns(partition_of(kept.id, &layout)));
+        let mut replies = RestoredReplies::new(replies, layout);
+        if before != layout {
+            partitions = relaid(partitions, (&before, &layout), &Catalog::restored(&frame.catalog), owns);
+            replies = replies.as_changes();
+        }
+        Ok(RestoredState { frame, laid_in: before.partitions, partitions, carried, replies })
     }
+}
+
+/// Deals the entities of partitions out to those of another layout that `owns` names. All of them are changes for the next
+/// snapshot.
+fn relaid(
+    partitions: Vec<(PartitionId, Partition)>,
+    (before, layout): (&Layout, &Layout),
+    catalog: &Catalog,
+    owns: &dyn Fn(PartitionId) -> bool,
+) -> Vec<(PartitionId, Partition)> {
+    let mut dealt: BTreeMap<PartitionId, Partition> = BTreeMap::new();
+    for (id, partition) in partitions {
+        for (entity, value) in partition.into_entities() {
+            let operator = (entity.operator(), catalog.is_composite(entity.operator()));
+            let entity = Entity::relaid(layout, before, operator, id, entity.key().clone());
+            if !owns(entity.partition()) {
+                continue;
+            }
+            let place = dealt.entry(entity.partition()).or_insert_with(|| {
+                let mut place = Partition::default();
+                place.track();
+                place
+            });
+            place.apply(entity, Some(value));
+        }
+    }
+    dealt.into_iter().collect()
 }

@@ -13,6 +13,7 @@ mod worker;
 use anyhow::{Context, ensure};
 use styx_driver::single::SnapshotStart;
 use styx_driver::snapshots::SnapshotConfig;
+use styx_protocol::entity::Layout;
 use styx_protocol::ids::{Epoch, Generation, LogPosition, Timestamp};
 use styx_protocol::placement::Seating;
 use styx_protocol::record::Genesis;
@@ -42,27 +43,31 @@ pub struct SnapshotSource<'a> {
 pub struct RecoveryPoint {
     /// What was decided when the cluster was created.
     pub genesis: Genesis,
+    /// As was asked for; otherwise as the snapshot has it.
+    pub layout: Layout,
     pub store: Option<SnapshotStore>,
     /// The snapshot to begin with.
     pub found: Option<Found>,
 }
 
-/// Checks that what was asked for is what was decided when the data began.
-fn check_partitions(asked: Option<u32>, genesis: &Genesis) -> anyhow::Result<()> {
-    let there = genesis.layout.partitions;
-    ensure!(
-        asked.is_none_or(|asked| asked == there),
-        "the data is in {there} partitions, and --partitions asks for {}: the number is decided when data begins, so \
-         leave the setting out, or give --data-dir and --store new places",
-        asked.unwrap_or_default()
-    );
-    Ok(())
+/// The layout to go on with: the one that is `there`, or the one that is asked for. Who asks for as many partitions as there
+/// were at the beginning asks for nothing else than what is there.
+fn layout(asked: Option<u32>, genesis: &Genesis, there: Layout) -> anyhow::Result<Layout> {
+    match asked.filter(|asked| *asked != genesis.partitions) {
+        None => Ok(there),
+        Some(asked) => {
+            let wanted = there.repartitioned(asked).map_err(|why| {
+                anyhow::anyhow!("--partitions: {why}; leave the setting out, or give --data-dir and --store new places")
+            })?;
+            Ok(wanted)
+        }
+    }
 }
 
 impl RecoveryPoint {
     /// Looks at what is there, and brings back the newest snapshot that is whole: `restore` brings its content, and
-    /// what is damaged is not begun with. A new log gets its first record; data that is there must have as many
-    /// partitions as are asked for, if any are.
+    /// what is damaged is not begun with. A new log gets its first record; data that is there must have a number of
+    /// partitions from which one gets to those that are asked for, if any are.
     ///
     /// # Errors
     /// Log and snapshots do not belong together, or cannot be read. Nothing was changed.
@@ -72,12 +77,12 @@ impl RecoveryPoint {
         now: Timestamp,
         seed: u64,
         source: Option<SnapshotSource<'_>>,
-        restore: &mut dyn FnMut(&SnapshotStore, &Found) -> anyhow::Result<()>,
+        restore: &mut dyn FnMut(&SnapshotStore, &Found, Layout) -> anyhow::Result<()>,
     ) -> anyhow::Result<Self> {
         let Some(SnapshotSource { place, runtime, components }) = source else {
             let genesis = genesis(log, partitions, now, seed)?;
-            check_partitions(partitions, &genesis)?;
-            return Ok(RecoveryPoint { genesis, store: None, found: None });
+            let layout = layout(partitions, &genesis, genesis.layout())?;
+            return Ok(RecoveryPoint { genesis, layout, store: None, found: None });
         };
         let theirs = SnapshotStore::identify(place, runtime)?;
         ensure!(
@@ -92,7 +97,7 @@ impl RecoveryPoint {
             _ => None,
         };
         if let Some(genesis) = &from_log {
-            check_partitions(partitions, genesis)?;
+            layout(partitions, genesis, genesis.layout())?;
         }
         let ours = match (from_log.as_ref().map(identity), theirs) {
             (Some(ours), _) => ours,
@@ -108,15 +113,30 @@ impl RecoveryPoint {
         let found = newest(&store, None, &mut |store, found| {
             found.fits(log.first()..=log.next())?;
             found.bring_components(store, components).context("components of the snapshot")?;
-            restore(store, found)
+            restore(store, found, layout(partitions, &found.metadata.genesis, found.metadata.layout())?)
         })?;
         let genesis = match (from_log, &found) {
             (Some(genesis), _) => genesis,
             (None, Some(found)) => found.metadata.genesis,
             (None, None) => anyhow::bail!("{} holds no snapshot, and the log was trimmed behind one", place.url()),
         };
-        check_partitions(partitions, &genesis)?;
-        Ok(RecoveryPoint { genesis, store: Some(store), found })
+        let there = found.as_ref().map_or_else(|| genesis.layout(), |found| found.metadata.layout());
+        let layout = layout(partitions, &genesis, there)?;
+        Ok(RecoveryPoint { genesis, layout, store: Some(store), found })
+    }
+
+    /// The layout to go on with if the log says a number of partitions behind the snapshot.
+    ///
+    /// # Errors
+    /// There cannot be as many as are asked for.
+    pub fn layout_after(&self, asked: Option<u32>, logged: Option<u32>) -> anyhow::Result<Layout> {
+        let there = logged.map_or(self.layout, |partitions| Layout { partitions, ..self.layout });
+        layout(asked, &self.genesis, there)
+    }
+
+    /// Whether the next snapshot builds on the one to begin with.
+    pub fn builds_on(&self) -> bool {
+        self.found.as_ref().is_some_and(|found| found.metadata.layout() == self.layout)
     }
 
     /// Who had which partition when the snapshot to begin with was taken, if it was a cluster's.
@@ -151,6 +171,7 @@ impl RecoveryPoint {
             schedule,
             generation: self.single_generation(),
             newest: self.found.as_ref().map(|_| (self.epoch(), self.position())),
+            builds_on: self.builds_on(),
         }
     }
 }
@@ -162,18 +183,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_number_of_partitions_is_decided_once() {
+    fn the_number_of_partitions_is_a_multiple_of_the_first() {
         let disk = MemoryDisk::default();
         let find = |partitions| {
             let (mut log, now) = (disk.open().unwrap(), Timestamp(5));
-            let found = RecoveryPoint::find(&mut log, partitions, now, 7, None, &mut |_, _| Ok(()));
-            found.map(|point| point.genesis.layout.partitions).map_err(|error| error.to_string())
+            let found = RecoveryPoint::find(&mut log, partitions, now, 7, None, &mut |_, _, _| Ok(()));
+            found.map(|point| point.layout.partitions).map_err(|error| error.to_string())
         };
         assert_eq!(find(Some(8)), Ok(8));
         assert_eq!(find(None), Ok(8));
         assert_eq!(find(Some(8)), Ok(8));
-        let refused = find(Some(1024)).unwrap_err();
-        assert!(refused.contains("in 8 partitions") && refused.contains("asks for 1024"), "{refused}");
+        let refused = find(Some(12)).unwrap_err();
+        assert!(refused.contains("--partitions: 12 partitions: there can be 8"), "{refused}");
         assert!(!refused.contains('\n'));
+        assert_eq!(find(Some(1024)), Ok(1024));
     }
 }

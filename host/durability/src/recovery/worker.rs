@@ -3,6 +3,7 @@
 
 use styx_driver::wire::SnapshotPlace;
 use styx_driver::worker::RestoreFailure;
+use styx_protocol::entity::Layout;
 use styx_protocol::snapshot::{RestoredState, RetainedState};
 use styx_protocol::task::LocalView;
 use styx_storage::snapshot::{SnapshotError, SnapshotStore};
@@ -24,6 +25,7 @@ pub struct Restore<'a> {
     pub place: &'a SnapshotPlace,
     /// The partitions that are this worker's.
     pub view: &'a LocalView,
+    pub layout: Layout,
     /// What is left of the generation before, and need not be read.
     pub retained: Option<RetainedState>,
     /// The store that was used last.
@@ -42,14 +44,17 @@ impl Restore<'_> {
     }
 
     fn read(self, open: impl FnOnce() -> Result<SnapshotStore, SnapshotError>) -> anyhow::Result<Opened> {
-        let Restore { place, view, retained, known, threads } = self;
+        let Restore { place, view, layout, retained, known, threads } = self;
         let same = |known: &SnapshotStore| known.identity() == place.identity && known.location().url() == place.place;
         let store = known.filter(same).map_or_else(open, Ok)?;
         let owns = |partition| view.placement.owner(partition) == view.me;
         let restored = match place.begin {
-            Some(sequence) => {
-                Some(Found::read(&store, store.manifest(sequence)?)?.restore(&store, threads, owns, retained)?)
-            }
+            Some(sequence) => Some(Found::read(&store, store.manifest(sequence)?)?.restore(
+                &store,
+                threads,
+                (layout, &owns),
+                retained,
+            )?),
             None => None,
         };
         Ok(Opened { store, restored })

@@ -177,7 +177,7 @@ pub fn options(cache: &std::path::Path, determinism: Determinism) -> EngineOptio
     }
 }
 
-pub const LAYOUT: Layout = Layout { seed: 7, partitions: 16 };
+pub const LAYOUT: Layout = Layout::new(7, 16);
 
 /// Deploys guests, one component each: as the app `test`, unless they say otherwise. Each app exports and imports all that
 /// there is.

@@ -81,7 +81,7 @@ struct Cluster {
 impl Cluster {
     /// Of a thousand transactions, `postponed` use up their slice.
     fn new(modes: Modes, postponed: u32) -> Self {
-        let layout = Layout { seed: 7, partitions: 4 };
+        let layout = Layout::new(7, 4);
         let config = Config {
             layout,
             modes,

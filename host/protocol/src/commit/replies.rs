@@ -11,7 +11,7 @@ use styx_planted::{Bug, planted};
 use crate::abort::Abort;
 use crate::ids::{Epoch, PartitionId, RequestId, Tid, Timestamp};
 use crate::sequence::route::partition_of;
-use crate::state::entity::{Payload, Value};
+use crate::state::entity::{Layout, Payload, Value};
 
 /// The end of a request, as its client is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,6 +141,7 @@ impl ReplyChange {
 #[derive(Debug)]
 pub struct ReplyTable {
     retention: Retention,
+    layout: Layout,
     partitions: Vec<PartitionReplies>,
     /// Ended requests, oldest first. What left with its partition is still named.
     ended: VecDeque<End>,
@@ -195,16 +196,24 @@ pub struct FollowedReplies {
 pub struct RestoredReplies(ReplyTable);
 
 impl RestoredReplies {
-    /// Replies in any order, of requests in so many partitions.
-    pub fn new(mut kept: Vec<Kept>, partitions: u32) -> Self {
+    /// Replies in any order.
+    pub fn new(mut kept: Vec<Kept>, layout: Layout) -> Self {
         kept.sort_unstable_by_key(|kept| (kept.epoch, kept.tid));
-        let mut table = ReplyTable::new(Retention::default(), partitions);
+        let mut table = ReplyTable::new(Retention::default(), layout);
         for kept in kept {
             let (id, entry) = (kept.id, kept.into_entry());
             table.ended.extend(entry.end());
             table.set(id, Some(entry));
         }
         RestoredReplies(table)
+    }
+
+    /// The next snapshot builds on none: all of them are changes for it.
+    #[must_use]
+    pub fn as_changes(mut self) -> Self {
+        let entries = self.0.partitions.iter().flat_map(|partition| partition.entries.values());
+        self.0.changes = Some(entries.filter_map(Entry::kept).map(ReplyChange::Kept).collect());
+        self
     }
 
     /// The replies again.
@@ -217,11 +226,12 @@ impl RestoredReplies {
 const ENTRY_BYTES: u64 = 128;
 
 impl ReplyTable {
-    /// An empty table of requests in so many partitions.
-    pub fn new(retention: Retention, partitions: u32) -> Self {
+    /// An empty table.
+    pub fn new(retention: Retention, layout: Layout) -> Self {
         ReplyTable {
             retention,
-            partitions: (0..partitions).map(|_| PartitionReplies::default()).collect(),
+            layout,
+            partitions: (0..layout.partitions).map(|_| PartitionReplies::default()).collect(),
             ended: VecDeque::new(),
             unordered: 0,
             adopted: Vec::new(),
@@ -234,7 +244,7 @@ impl ReplyTable {
     }
 
     fn partition(&self, id: RequestId) -> PartitionId {
-        partition_of(id, self.partitions.len() as u32)
+        partition_of(id, &self.layout)
     }
 
     fn entry(&self, id: RequestId) -> Option<&Entry> {
@@ -389,11 +399,14 @@ impl ReplyTable {
     /// An empty table takes replies from a snapshot.
     ///
     /// # Panics
-    /// They were put into the places of another number of partitions.
+    /// They were put into the places of another layout.
     pub fn restore(&mut self, RestoredReplies(restored): RestoredReplies) {
-        assert_eq!(self.partitions.len(), restored.partitions.len(), "there are as many partitions as there were");
-        let ReplyTable { partitions, ended, totals, .. } = restored;
+        assert_eq!(self.layout, restored.layout, "there are as many partitions as there were");
+        let ReplyTable { partitions, ended, totals, changes, .. } = restored;
         (self.partitions, self.ended, self.unordered, self.totals) = (partitions, ended, 0, totals);
+        if let Some(changes) = changes {
+            self.changes = Some(changes);
+        }
     }
 
     // Migration.
@@ -500,7 +513,7 @@ mod tests {
         for (retention, early) in
             [(roomy, 0), (Retention { count: 2, ..roomy }, 3), (Retention { bytes: 4 * (ENTRY_BYTES + 1), ..roomy }, 1)]
         {
-            let mut table = ReplyTable::new(retention, 3);
+            let mut table = ReplyTable::new(retention, Layout::new(1, 3));
             for number in 0..5 {
                 let id = RequestId(number);
                 table.begin(id, 0);
@@ -518,7 +531,7 @@ mod tests {
 
     #[test]
     fn what_is_forgotten_before_its_time_is_gone_from_the_table_its_bounds_and_the_next_snapshot() {
-        let mut table = ReplyTable::new(Retention::default(), 3);
+        let mut table = ReplyTable::new(Retention::default(), Layout::new(1, 3));
         table.track();
         for number in 0..4 {
             let id = RequestId(number);
@@ -546,7 +559,7 @@ mod tests {
 
     #[test]
     fn what_becomes_of_a_partition_that_left_is_told_to_nobody() {
-        let mut table = ReplyTable::new(Retention::default(), 1);
+        let mut table = ReplyTable::new(Retention::default(), Layout::new(1, 1));
         let end = |table: &mut ReplyTable, number| {
             table.begin(RequestId(number), 0);
             let outcome = Ok(b"1"[..].into());
@@ -563,7 +576,7 @@ mod tests {
 
     #[test]
     fn replies_are_copied_in_pieces_of_so_many_bytes_and_one_at_least() {
-        let mut table = ReplyTable::new(Retention::default(), 1);
+        let mut table = ReplyTable::new(Retention::default(), Layout::new(1, 1));
         // The first has not ended: there is nothing to be copied of it.
         table.begin(RequestId(0), 0);
         for number in 1..6 {
@@ -584,7 +597,7 @@ mod tests {
     #[test]
     fn whoever_begins_with_a_snapshot_forgets_what_everybody_forgets() {
         let retention = Retention { count: 2, ..Retention::default() };
-        let mut table = ReplyTable::new(retention, 3);
+        let mut table = ReplyTable::new(retention, Layout::new(1, 3));
         // Number 0 fell back.
         for number in [1, 2, 3, 0] {
             let id = RequestId(number);
@@ -594,8 +607,8 @@ mod tests {
         }
         let all = || (0..4).map(RequestId);
         let kept = all().filter_map(|id| table.entry(id)?.kept()).collect();
-        let mut restored = ReplyTable::new(retention, 3);
-        restored.restore(RestoredReplies::new(kept, 3));
+        let mut restored = ReplyTable::new(retention, Layout::new(1, 3));
+        restored.restore(RestoredReplies::new(kept, Layout::new(1, 3)));
         for table in [&mut table, &mut restored] {
             table.trim(Timestamp(6));
             assert_eq!(all().filter(|id| table.get(*id).is_some()).map(|id| id.0).collect::<Vec<_>>(), [2, 3]);
@@ -604,7 +617,7 @@ mod tests {
 
     #[test]
     fn what_nobody_follows_any_more_is_told_to_nobody() {
-        let mut table = ReplyTable::new(Retention::default(), 1);
+        let mut table = ReplyTable::new(Retention::default(), Layout::new(1, 1));
         let end = |table: &mut ReplyTable, number| {
             let id = RequestId(number);
             table.begin(id, 0);

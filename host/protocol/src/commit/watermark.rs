@@ -13,7 +13,6 @@ use styx_planted::{Bug, planted};
 
 use crate::ids::{PartitionId, RequestId};
 use crate::sequence::origin::Origin;
-use crate::sequence::route::partition_of;
 use crate::sequence::system::WATERMARKS;
 use crate::state::entity::{Entity, Layout, Value};
 use crate::state::{State, Write};
@@ -47,9 +46,9 @@ pub fn writes(state: &State, executed: &[(RequestId, Origin)]) -> Vec<Write> {
 }
 
 fn entity(layout: Layout, id: RequestId, origin: &Origin) -> Entity {
-    let memory = partition_of(id, layout.partitions);
+    let memory = layout.memory(id);
     let key = format!("{:032x}:{}@{memory}", origin.topic, origin.partition);
-    Entity::within(&layout, WATERMARKS.id, memory, key.into())
+    Entity::within(&layout, WATERMARKS.id, layout.of_memory(memory), key.into())
 }
 
 impl Watermark {

@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn keys_are_ordered_as_effects_are_done() {
-        let layout = Layout { seed: 1, partitions: 8 };
+        let layout = Layout::new(1, 8);
         let key = |due, tid, place, index| EffectKey { due: Timestamp(due), tid: Tid(tid), place, index };
         let mut keys = [key(9, 1, 1, 1), key(10, 0, 0, 0), key(9, 2, 0, 0), key(9, 1, 2, 0), key(9, 1, 1, 300)];
         let name = |key| {

@@ -13,7 +13,7 @@ use crate::sequence::transaction::{Request, Transaction};
 use crate::state::entity::{Entity, Key, Layout};
 use crate::state::range::{KeyRange, RangeRead};
 
-const LAYOUT: Layout = Layout { seed: 7, partitions: 4 };
+const LAYOUT: Layout = Layout::new(7, 4);
 
 fn key(number: u32) -> Key {
     format!("{number:06}").into()

@@ -166,7 +166,7 @@ impl<W> Machine<W> {
     /// Begins where a snapshot was taken, instead of with nothing.
     pub fn restore(&mut self, restored: RestoredState) {
         let carried = restored.carried.iter().map(|carried| carried.tid).collect();
-        self.coordinator.restore(&restored.frame, carried);
+        self.coordinator.restore(&restored.frame, carried, restored.laid_in);
         self.worker.restore(restored);
     }
 

@@ -116,7 +116,7 @@ mod tests {
     use crate::state::entity::{Entity, Layout};
 
     fn changes() -> EpochChanges {
-        let layout = Layout { seed: 7, partitions: 4 };
+        let layout = Layout::new(7, 4);
         let mut changes = EpochChanges::default();
         for number in 0..5 {
             let entity = Entity::new(&layout, OperatorId(1), false, number.to_string().into());

@@ -41,10 +41,19 @@ impl std::fmt::Display for Chain {
 /// What was decided when the log was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Genesis {
-    /// How keys are spread.
-    pub layout: Layout,
+    /// Secret of the cluster: [`Layout::seed`].
+    pub seed: u64,
+    /// Number of partitions at the beginning.
+    pub partitions: u32,
     /// When.
     pub created: Timestamp,
+}
+
+impl Genesis {
+    /// How keys are spread at the beginning.
+    pub fn layout(&self) -> Layout {
+        Layout::new(self.seed, self.partitions)
+    }
 }
 
 /// An epoch: its requests and its cut, which says which of them, in which order, hence with which TIDs, ran on which

@@ -10,19 +10,18 @@ use crate::state::entity::Layout;
 /// remembered, the one that remembers, so that whoever brings the id again meets it there.
 pub fn sequencer_of(request: &Request, layout: &Layout, catalog: &Catalog, placement: &Placement) -> WorkerId {
     if request.retained {
-        return memory_of(request.id, placement);
+        return memory_of(request.id, layout, placement);
     }
     let composite = catalog.operator(request.operator).is_some_and(|operator| operator.composite);
     placement.owner(layout.partition(&request.key, composite))
 }
 
 /// The worker that remembers the end of a request.
-pub fn memory_of(id: RequestId, placement: &Placement) -> WorkerId {
-    placement.owner(partition_of(id, placement.partitions()))
+pub fn memory_of(id: RequestId, layout: &Layout, placement: &Placement) -> WorkerId {
+    placement.owner(partition_of(id, layout))
 }
 
 /// The partition that the memory of a request belongs to.
-pub fn partition_of(id: RequestId, partitions: u32) -> PartitionId {
-    let hash = xxhash_rust::xxh3::xxh3_64(&id.0.to_le_bytes());
-    PartitionId(((u128::from(hash) * u128::from(partitions)) >> 64) as u16)
+pub fn partition_of(id: RequestId, layout: &Layout) -> PartitionId {
+    layout.of_memory(layout.memory(id))
 }

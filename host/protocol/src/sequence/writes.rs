@@ -136,6 +136,17 @@ impl<'a> PackedWrite<'a> {
         self.bytes
     }
 
+    /// Its entity under `layout`, when it was packed under `before`; and its value. `is_composite` tells of operators of apps.
+    pub fn relaid(
+        &self,
+        layout: &Layout,
+        before: &Layout,
+        is_composite: impl FnOnce(OperatorId) -> bool,
+    ) -> (Entity, Option<&'a [u8]>) {
+        let operator = (self.operator, is_composite(self.operator));
+        (Entity::relaid(layout, before, operator, self.partition, self.key.into()), self.value)
+    }
+
     fn check(&self, layout: &Layout) -> Result<(), NoWrites> {
         if u32::from(self.partition.0) < layout.partitions { Ok(()) } else { Err(NoWrites) }
     }
@@ -155,7 +166,7 @@ impl<'a> PackedWrite<'a> {
 mod tests {
     use super::*;
 
-    const LAYOUT: Layout = Layout { seed: 3, partitions: 16 };
+    const LAYOUT: Layout = Layout::new(3, 16);
 
     fn writes() -> Vec<Write> {
         let write = |operator, key: &str, value: Option<&[u8]>| {

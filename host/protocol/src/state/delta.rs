@@ -196,7 +196,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
         #[test]
         fn deltas_add_up_to_the_state_when_they_were_cut_off(steps in steps(), restored in 0u8..12) {
-            let layout = Layout { seed: 7, partitions: 3 };
+            let layout = Layout::new(7, 3);
             let entity = |key: u8| Entity::new(&layout, OperatorId(0), false, format!("k{key}").into());
             let mut state = State::new(layout);
             for key in 0..restored {
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn what_comes_and_goes_does_not_pile_up() {
-        let layout = Layout { seed: 7, partitions: 1 };
+        let layout = Layout::new(7, 1);
         let mut state = State::new(layout);
         state.track();
         for round in 0..100_000u32 {

@@ -4,9 +4,11 @@ use std::borrow::Borrow;
 use std::sync::Arc;
 
 use hashbrown::HashTable;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use styx_planted::{Bug, planted};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use crate::ids::{OperatorId, PartitionId};
+use crate::ids::{OperatorId, PartitionId, RequestId};
+use crate::sequence::system::is_system;
 
 /// Key of an entity inside its operator. Ordered by bytes.
 pub type Key = Arc<str>;
@@ -17,18 +19,80 @@ pub type Value = Arc<[u8]>;
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Payload(#[rkyv(with = crate::archive::Plain)] pub Value);
 
-/// How keys are spread over partitions. Fixed when a cluster is created.
+/// How keys are spread over partitions. What does not depend on the number of partitions is fixed when a cluster is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Layout {
     /// Secret of the cluster, so that nobody can choose keys that collide.
     pub seed: u64,
-    /// Number of partitions, 1 to 65,536: many more than there will ever be workers.
+    /// Number of partitions, 1 to 65,536: many more than there will ever be workers. A multiple of `created`.
     pub partitions: u32,
+    /// Number of partitions that the cluster was created with: what goes by the id of a request stays in the first of the
+    /// partitions into which one of these was divided.
+    pub created: u32,
 }
 
 impl Layout {
     /// Number of partitions of a cluster that asks for no other.
     pub const PARTITIONS_DEFAULT: u32 = 1024;
+
+    /// Partitions are numbered by 16 bits.
+    pub const PARTITIONS_MAX: u32 = 1 << 16;
+
+    /// That of a cluster that is created with so many partitions.
+    pub const fn new(seed: u64, partitions: u32) -> Self {
+        Layout { seed, partitions, created: partitions }
+    }
+
+    /// The layout of the same cluster in another number of partitions.
+    ///
+    /// # Errors
+    /// There cannot be so many: why.
+    pub fn repartitioned(self, partitions: u32) -> Result<Self, String> {
+        let layout = Layout { partitions, ..self };
+        let created = self.created;
+        layout.is_sound().then_some(layout).ok_or_else(|| {
+            let most = Layout::PARTITIONS_MAX / created * created;
+            format!("{partitions} partitions: there can be {created}, as at the beginning, or a multiple of that up to {most}")
+        })
+    }
+
+    /// Whether there can be such a layout: another process may have said something else.
+    pub fn is_sound(&self) -> bool {
+        let possible = 1..=Layout::PARTITIONS_MAX;
+        possible.contains(&self.created)
+            && possible.contains(&self.partitions)
+            && self.partitions.is_multiple_of(self.created)
+    }
+
+    /// So many partitions are there for each that there was at the beginning.
+    fn factor(&self) -> u32 {
+        self.partitions / self.created
+    }
+
+    /// Which of the partitions that there were at the beginning would remember the request of an id.
+    pub fn memory(&self, id: RequestId) -> u32 {
+        let hash = xxh3_64(&id.0.to_le_bytes());
+        ((u128::from(hash) * u128::from(self.created)) >> 64) as u32
+    }
+
+    /// The partition that remembers what one of those that there were at the beginning would.
+    pub fn of_memory(&self, memory: u32) -> PartitionId {
+        let factor = if planted(Bug::MemoryDealtOut) { 1 } else { self.factor() };
+        PartitionId((memory * factor) as u16)
+    }
+
+    /// The partition of an entity of the system that was in `partition` under another layout of the cluster.
+    fn of_system(&self, partition: PartitionId, before: &Layout) -> PartitionId {
+        PartitionId((u32::from(partition.0) / before.factor() * self.factor()) as u16)
+    }
+
+    /// The partitions that have something of what was in `partition` under another layout of the cluster.
+    pub fn parts_of(&self, partition: PartitionId, before: &Layout) -> impl Iterator<Item = PartitionId> + use<> {
+        // Each has the hashes from its number on, in units of its layout.
+        let (id, here, there) = (u64::from(partition.0), u64::from(self.partitions), u64::from(before.partitions));
+        let (first, behind) = (id * here / there, ((id + 1) * here).div_ceil(there));
+        (first..behind).map(|id| PartitionId(id as u16))
+    }
 
     /// The partition of `key`; with `composite` keys all `prefix:…` of one prefix share it,
     /// whatever the operator (Styx with state migration, §8: composite keys).
@@ -69,6 +133,20 @@ impl Entity {
             layout.seed ^ (u64::from(operator.0) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15),
         );
         Entity { hash, operator, partition, key }
+    }
+
+    /// The entity that was in `partition` under another layout of the cluster, `before`.
+    pub fn relaid(
+        layout: &Layout,
+        before: &Layout,
+        (operator, composite): (OperatorId, bool),
+        partition: PartitionId,
+        key: Key,
+    ) -> Self {
+        if is_system(operator) {
+            return Entity::within(layout, operator, layout.of_system(partition, before), key);
+        }
+        Entity::new(layout, operator, composite, key)
     }
 
     /// An end of an ordered range: compared by operator and key, never looked up.

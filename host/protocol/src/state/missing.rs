@@ -122,7 +122,7 @@ mod tests {
     use crate::sequence::writes::PackedWrites;
     use crate::state::entity::{Layout, Value};
 
-    const LAYOUT: Layout = Layout { seed: 3, partitions: 1 };
+    const LAYOUT: Layout = Layout::new(3, 1);
 
     fn entity(operator: u32, key: &str) -> Entity {
         Entity::new(&LAYOUT, OperatorId(operator), false, key.into())

@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn what_has_changed_since_its_snapshot_is_none() {
-        let layout = Layout { seed: 1, partitions: 8 };
+        let layout = Layout::new(1, 8);
         let entity = Entity::new(&layout, OperatorId(1), false, "k".into());
         let changed = entity.partition();
         let others: Vec<_> = (0..8).map(PartitionId).filter(|id| *id != changed).collect();

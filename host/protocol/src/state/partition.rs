@@ -245,11 +245,21 @@ impl Partition {
     }
 
     /// Tracks changes from now on.
-    pub(crate) fn track(&mut self) {
+    pub fn track(&mut self) {
         self.delta.start();
     }
 
     /// Cuts off what has changed since the last time.
+    /// What is here, by operator and key.
+    pub fn into_entities(self) -> impl Iterator<Item = (Entity, Value)> {
+        let Partition { table, ordered, .. } = self;
+        ordered.into_iter().map(move |Ordered(entity)| {
+            let slot = table.find(entity.hash(), |slot| slot.entity == entity).expect("what is ordered is there");
+            let value = slot.value.clone();
+            (entity, value)
+        })
+    }
+
     pub(super) fn cut_delta(&mut self) {
         self.delta.cut();
     }

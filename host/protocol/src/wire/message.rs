@@ -761,7 +761,7 @@ mod tests {
     use crate::execute::attempt::Stamp;
     use crate::state::entity::{Layout, Payload};
 
-    const LAYOUT: Layout = Layout { seed: 1, partitions: 4 };
+    const LAYOUT: Layout = Layout::new(1, 4);
 
     fn decision(graph: u64) -> Decision {
         Decision { graph: GraphId(graph), number: 1, commits: true }

@@ -183,13 +183,17 @@ impl SingleNode {
         progress: &(dyn Fn(u64, u64) + Sync),
     ) -> anyhow::Result<SingleNode> {
         let mut restored = None;
-        let begin =
-            recovery_point(log.as_mut(), options.partitions, options.snapshots.as_ref(), &mut |store, found| {
-                restored = Some(found.restore(store, options.threads, |_| true, None)?);
+        let begin = recovery_point(
+            log.as_mut(),
+            options.partitions,
+            options.snapshots.as_ref(),
+            &mut |store, found, layout| {
+                restored = Some(found.restore(store, options.threads, (layout, &|_| true), None)?);
                 Ok(())
-            })?;
+            },
+        )?;
         let machine = Config {
-            layout: begin.genesis.layout,
+            layout: begin.layout,
             modes: options.modes,
             epoch_size_max: options.epoch_size_max,
             epoch_fuel_max: options.epoch_fuel_max,

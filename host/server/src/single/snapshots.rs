@@ -29,9 +29,9 @@ impl Snapshots {
         // The driver that takes these is gone only when the process is about to end.
         let delta_writer = DeltaWriter::start(
             store.clone(),
-            begin.genesis.layout.partitions,
+            begin.layout,
             generation,
-            found.is_some(),
+            begin.builds_on(),
             move || {
                 let _ = to_hand_over.send(Event::HandOver);
             },

@@ -9,6 +9,7 @@ use crossbeam_channel::{Sender, unbounded};
 use styx_driver::diagnostic::Diagnostic;
 use styx_driver::wire::WrittenPart;
 use styx_durability::parts::{self, Conditions, Note, Outcome};
+use styx_protocol::entity::Layout;
 use styx_protocol::ids::Generation;
 use styx_protocol::snapshot::WorkerSnapshot;
 use styx_protocol::state::Write;
@@ -42,20 +43,20 @@ impl Conditions for UntilDropped {
 }
 
 impl DeltaWriter {
-    /// Starts the thread of a worker of `generation`, which began with nothing or with a snapshot
-    /// (`restored`). `more` has the machine hand over more; `tell` hears what was written.
+    /// Starts the thread of a worker of `generation`, which began with a snapshot that the next one builds on, or with nothing
+    /// of the kind. `more` has the machine hand over more; `tell` hears what was written.
     pub fn start(
         store: SnapshotStore,
-        partitions: u32,
+        layout: Layout,
         generation: Generation,
-        restored: bool,
+        builds_on: bool,
         more: impl Fn() + Send + 'static,
         tell: impl Fn(WrittenPart) + Send + 'static,
     ) -> std::io::Result<Self> {
         let (notes, inbox) = unbounded();
         let over = Arc::<AtomicBool>::default();
         let mut conditions = UntilDropped(over.clone());
-        let mut writer = parts::DeltaWriter::new(store, partitions, generation, restored);
+        let mut writer = parts::DeltaWriter::new(store, layout, generation, builds_on);
         let thread = std::thread::Builder::new().name("styx-deltas".into()).spawn(move || {
             super::go_behind();
             fatal_on_panic("deltas", move || {

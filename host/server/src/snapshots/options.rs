@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use styx_driver::snapshots::SnapshotConfig;
 use styx_durability::recovery::{Found, RecoveryPoint, SnapshotSource};
+use styx_protocol::entity::Layout;
 use styx_storage::log::Log;
 use styx_storage::snapshot::{Retention, Runtime, SnapshotStore, StoreLocation};
 
@@ -36,7 +37,7 @@ pub(crate) fn recovery_point(
     log: &mut dyn Log,
     partitions: Option<u32>,
     options: Option<&SnapshotOptions>,
-    restore: &mut dyn FnMut(&SnapshotStore, &Found) -> anyhow::Result<()>,
+    restore: &mut dyn FnMut(&SnapshotStore, &Found, Layout) -> anyhow::Result<()>,
 ) -> anyhow::Result<RecoveryPoint> {
     let seed = rand::random();
     let source = options.map(|options| SnapshotSource {

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use styx_protocol::abort::Code;
-use styx_protocol::ids::{Epoch, RequestId, Tid, Timestamp};
+use styx_protocol::entity::Layout;
+use styx_protocol::ids::{Epoch, RequestId, Tid, Timestamp, WorkerId};
 use styx_protocol::placement::Placement;
 use styx_protocol::quarantine::Quarantine;
 use styx_protocol::replies::Retention;
@@ -91,20 +92,22 @@ pub struct Ended {
 /// The tables of all workers.
 #[derive(Clone, Debug)]
 pub struct ExpectedReplies {
+    /// In some number of partitions.
+    layout: Layout,
     placement: Arc<Placement>,
     tables: Vec<Table>,
 }
 
 impl ExpectedReplies {
     /// Nothing is known to the workers of a placement.
-    pub fn new(retention: Retention, placement: Arc<Placement>) -> Self {
+    pub fn new(retention: Retention, layout: Layout, placement: Arc<Placement>) -> Self {
         let tables = (0..placement.workers()).map(|_| Table::new(retention)).collect();
-        ExpectedReplies { placement, tables }
+        ExpectedReplies { layout, placement, tables }
     }
 
     /// The replies that other workers knew, with the workers of a placement.
     pub fn restored(retention: Retention, placement: Arc<Placement>, before: &ExpectedReplies) -> Self {
-        let mut restored = ExpectedReplies::new(retention, placement);
+        let mut restored = ExpectedReplies::new(retention, before.layout, placement);
         let mut ended: Vec<(RequestId, Ended)> = before.ended().into_iter().collect();
         ended.sort_unstable_by_key(|(_, ended)| (ended.epoch, ended.tid));
         for (id, ended) in ended {
@@ -127,8 +130,12 @@ impl ExpectedReplies {
         &self.placement
     }
 
+    fn memory_of(&self, id: RequestId) -> WorkerId {
+        memory_of(id, &Layout { partitions: self.placement.partitions(), ..self.layout }, &self.placement)
+    }
+
     fn table(&mut self, id: RequestId) -> &mut Table {
-        let worker = memory_of(id, &self.placement);
+        let worker = self.memory_of(id);
         &mut self.tables[usize::from(worker.0)]
     }
 
@@ -156,13 +163,13 @@ impl ExpectedReplies {
 
     /// Whether a request must be known.
     pub fn contains(&self, id: RequestId) -> bool {
-        let worker = memory_of(id, &self.placement);
+        let worker = self.memory_of(id);
         self.tables[usize::from(worker.0)].known.contains_key(&id)
     }
 
     /// How often a request was forgotten under this membership; none, if it is not remembered.
     pub fn memory(&self, id: RequestId) -> Option<u64> {
-        let table = &self.tables[usize::from(memory_of(id, &self.placement).0)];
+        let table = &self.tables[usize::from(self.memory_of(id).0)];
         table.known.contains_key(&id).then(|| table.forgotten.get(&id).copied().unwrap_or_default())
     }
 

@@ -3,19 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use styx_protocol::entity::{Entity, Layout};
-use styx_protocol::ids::{PartitionId, RequestId};
+use styx_protocol::ids::RequestId;
 use styx_protocol::origin::Origin;
-use styx_protocol::route::partition_of;
 use styx_protocol::state::Write;
 use styx_protocol::system::WATERMARKS;
 
-/// Offsets by partition of the state, topic and its partition; with the highest below which all are said to be answered.
+/// Offsets by memory, topic and its partition; with the highest below which all are said to be answered.
 #[derive(Debug, Default)]
-pub struct Records(BTreeMap<(PartitionId, u128, u32), (u64, BTreeSet<u64>)>);
+pub struct Records(BTreeMap<(u32, u128, u32), (u64, BTreeSet<u64>)>);
 
 impl Records {
     pub fn executed(&mut self, layout: Layout, id: RequestId, origin: &Origin) {
-        let memory = partition_of(id, layout.partitions);
+        let memory = layout.memory(id);
         let (answered, offsets) = self.0.entry((memory, origin.topic, origin.partition)).or_default();
         *answered = origin.answered.max(*answered);
         offsets.insert(origin.offset);
@@ -27,7 +26,7 @@ impl Records {
             let key = format!("{topic:032x}:{partition}@{memory}");
             let numbers = std::iter::once(answered).chain(offsets.range(answered..));
             let value = numbers.flat_map(|number| number.to_le_bytes()).collect();
-            (Entity::within(&layout, WATERMARKS.id, *memory, key.into()), Some(value))
+            (Entity::within(&layout, WATERMARKS.id, layout.of_memory(*memory), key.into()), Some(value))
         })
     }
 

@@ -23,7 +23,7 @@ use taken::Taken;
 
 pub fn config(reordering: bool, fallback: bool) -> Config {
     Config {
-        layout: Layout { seed: 7, partitions: 8 },
+        layout: Layout::new(7, 8),
         modes: Modes { reordering, fallback, caching: true },
         epoch_size_max: 16,
         epoch_fuel_max: 1 << 40,
@@ -111,7 +111,8 @@ impl Driver {
     /// A driver that begins with another's last snapshot and the rest of its log.
     pub fn restored(config: Config, from: &Driver) -> Self {
         let mut driver = Driver::new(config);
-        driver.machine.restore(from.taken.restored(|_| true));
+        let layout = driver.machine.state().layout();
+        driver.machine.restore(from.taken.restored(layout, |_| true));
         driver.now = from.now;
         let epoch = driver.machine.position().0;
         driver.recover(&from.log[epoch.0 as usize..]);

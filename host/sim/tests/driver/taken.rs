@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use styx_protocol::entity::Key;
+use styx_protocol::entity::Layout;
 use styx_protocol::ids::{Epoch, OperatorId, PartitionId, RequestId};
 use styx_protocol::replies::{Kept, ReplyChange, RestoredReplies};
 use styx_protocol::route::partition_of;
@@ -82,7 +83,7 @@ impl Taken {
     }
 
     /// What a machine begins with that owns some of the partitions.
-    pub fn restored(&self, owned: impl Fn(PartitionId) -> bool) -> RestoredState {
+    pub fn restored(&self, layout: Layout, owned: impl Fn(PartitionId) -> bool) -> RestoredState {
         let whole = self.whole.as_ref().expect("one is whole");
         let mut partitions: BTreeMap<PartitionId, Partition> = BTreeMap::new();
         for (entity, value) in whole.entities.values().filter(|(entity, _)| owned(entity.partition())) {
@@ -92,13 +93,13 @@ impl Taken {
             let found = partitions.get(id).map_or(StateHash::default(), Partition::hash);
             assert_eq!(found, *hash, "partition {id} of epoch {}", whole.frame.epoch);
         }
-        let count = whole.hashes.len() as u32;
-        let own = |kept: &&Kept| owned(partition_of(kept.id, count));
+        let own = |kept: &&Kept| owned(partition_of(kept.id, &layout));
         RestoredState {
             frame: whole.frame.clone(),
+            laid_in: layout.partitions,
             partitions: partitions.into_iter().collect(),
             carried: whole.carried.clone(),
-            replies: RestoredReplies::new(whole.replies.values().filter(own).cloned().collect(), count),
+            replies: RestoredReplies::new(whole.replies.values().filter(own).cloned().collect(), layout),
         }
     }
 }

@@ -16,7 +16,8 @@ fn process(snapshots: bool) -> Rig {
     let machine = Config { snapshots, ..config().machine };
     rig.driver = SingleDriver::new(SingleConfig { machine, ..config() });
     let schedule = SnapshotConfig::default();
-    let start = snapshots.then_some(SnapshotStart { schedule, generation: Generation(2), newest: None });
+    let start =
+        snapshots.then_some(SnapshotStart { schedule, generation: Generation(2), newest: None, builds_on: false });
     let mut effects = Vec::new();
     rig.driver.recovered(rig.now, LogPosition(1), start, &mut effects);
     rig.perform(effects);

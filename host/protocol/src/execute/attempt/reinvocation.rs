@@ -78,7 +78,7 @@ mod tests {
     use crate::state::range::{KeyRange, RangeRead};
 
     fn call(place: u64, key: &str, function: u16, args: &[u8]) -> CallRecord {
-        let entity = Entity::new(&Layout { seed: 1, partitions: 2 }, OperatorId(1), false, key.into());
+        let entity = Entity::new(&Layout::new(1, 2), OperatorId(1), false, key.into());
         CallRecord { place, entity, function, args: args.into(), returned: Returned::default() }
     }
 

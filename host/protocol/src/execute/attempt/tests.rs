@@ -10,7 +10,7 @@ use crate::sequence::interface::{Export, Import, ImportedFunction, Interface};
 use crate::sequence::quarantine::{Quarantined, Subject};
 use crate::state::entity::Entity;
 
-const LAYOUT: Layout = Layout { seed: 1, partitions: 4 };
+const LAYOUT: Layout = Layout::new(1, 4);
 
 /// An app with `write`, and `read`, which is declared to only do so; and another one with the same, which it calls.
 fn catalog() -> Arc<Catalog> {

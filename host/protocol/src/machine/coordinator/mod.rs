@@ -34,6 +34,7 @@ use crate::sequence::quarantine::{Quarantined, Subject};
 use crate::sequence::record::{Chain, EpochRecord};
 use crate::sequence::route::{memory_of, sequencer_of};
 use crate::snapshot::SnapshotHeader;
+use crate::state::entity::Layout;
 use crate::wire::fault::{PeerFault, why};
 use crate::wire::message::{Begin, Message, MovingMode, Node, Replay, Replayed};
 
@@ -50,6 +51,8 @@ pub struct Coordinator<W> {
     placed: bool,
     /// Who the workers are, for the log: nobody, where there is no other generation.
     seats: Vec<Seat>,
+    /// What the records of the log that are replayed next are laid out in.
+    logged: Layout,
     catalog: Catalog,
     controls: VecDeque<(Control, Option<W>)>,
     /// Somebody has something to do.
@@ -83,6 +86,7 @@ impl<W> Coordinator<W> {
             announced: placement.version(),
             placed: false,
             seats: Vec::new(),
+            logged: Layout { partitions: config.layout.created, ..config.layout },
             placement,
             catalog: Catalog::default(),
             controls: VecDeque::new(),
@@ -117,9 +121,10 @@ impl<W> Coordinator<W> {
         &self.seats
     }
 
-    /// Begins where a snapshot was taken, instead of with an empty log. `carried` are the
+    /// Begins where a snapshot was taken, in so many partitions, instead of with an empty log. `carried` are the
     /// transactions that were carried there, in TID order.
-    pub fn restore(&mut self, frame: &SnapshotHeader, carried: Vec<Tid>) {
+    pub fn restore(&mut self, frame: &SnapshotHeader, carried: Vec<Tid>, partitions: u32) {
+        self.logged.partitions = partitions;
         (self.epoch, self.chain) = (frame.epoch, frame.chain);
         self.catalog = Catalog::restored(&frame.catalog);
         self.woken |= !carried.is_empty();
@@ -251,12 +256,21 @@ impl<W> Coordinator<W> {
         self.tell_all(&Message::Drain, actions);
     }
 
-    /// Why partitions cannot go to these owners now, if they cannot.
-    pub fn refuses_migration(&self, owners: &[WorkerId]) -> Option<&'static str> {
+    /// Why the generation cannot end now for the next one to be another, if it cannot.
+    pub fn refuses_end(&self) -> Option<&'static str> {
         if self.draining {
             Some("the generation ends")
         } else if self.migration.is_some() {
             Some(MIGRATION_UNDER_WAY)
+        } else {
+            None
+        }
+    }
+
+    /// Why partitions cannot go to these owners now, if they cannot.
+    pub fn refuses_migration(&self, owners: &[WorkerId]) -> Option<&'static str> {
+        if let Some(why) = self.refuses_end() {
+            Some(why)
         } else if owners.len() != self.placement.owners().len() {
             Some("every partition has an owner, and there are not more")
         } else if owners.iter().any(|owner| owner.0 >= self.placement.workers()) {
@@ -497,7 +511,12 @@ impl<W> Coordinator<W> {
         if record.sequencers == workers {
             assert_eq!(record.counter, self.counter, "TIDs diverged from the log in epoch {}", record.epoch);
         }
-        // Whatever placement the epoch was first run on: this generation has its own members.
+        // Whatever placement the epoch was first run on: this generation has its own members, and perhaps another layout.
+        for control in &record.controls {
+            if let Control::Place(placement) = control {
+                self.logged.partitions = placement.partitions();
+            }
+        }
         let controls: Vec<Control> =
             record.controls.iter().filter(|control| !control.is_placement()).cloned().collect();
         for control in &controls {
@@ -555,11 +574,18 @@ impl<W> Coordinator<W> {
         for write in writes.iter() {
             // They were looked at when they arrived, and their checksum is right.
             let write = write.expect("the log holds what was appended");
+            if self.logged != self.config.layout && !planted(Bug::WritesNotRelaid) {
+                let is_composite = |operator| self.catalog.is_composite(operator);
+                let (entity, value) = write.relaid(&self.config.layout, &self.logged, is_composite);
+                let owner = self.placement.owner(entity.partition());
+                parts[usize::from(owner.0)].0.writes.push(&entity, value);
+                continue;
+            }
             let owner = self.placement.owner(write.partition());
             parts[usize::from(owner.0)].0.writes.extend(write.bytes());
         }
         for end in ends {
-            parts[usize::from(memory_of(end.id, &self.placement).0)].0.ends.push(end.clone());
+            parts[usize::from(memory_of(end.id, &self.config.layout, &self.placement).0)].0.ends.push(end.clone());
         }
         for carried in carried {
             parts[root(&carried.request)].0.carried.push(carried.clone());

@@ -13,7 +13,7 @@ use crate::wire::message::{Counts, Finished, GraphEnd, Mail};
 const WORKERS: u16 = 2;
 
 fn coordinator() -> Coordinator<u64> {
-    let layout = Layout { seed: 1, partitions: 4 };
+    let layout = Layout::new(1, 4);
     let config = Config {
         layout,
         record_bytes_max: 1 << 20,
@@ -317,7 +317,7 @@ fn dependencies_of_others_than_were_asked_about_are_refused() {
 fn a_worker_says_what_is_its_own_and_only_until_it_has_finished() {
     let _transcript = scenario!("coordinator");
     let entity_of = |coordinator: &Coordinator<u64>, owner: u16| {
-        let layout = Layout { seed: 1, partitions: 4 };
+        let layout = Layout::new(1, 4);
         let entities = (0..100).map(|number: u32| {
             let key = number.to_string().as_str().into();
             crate::state::entity::Entity::new(&layout, crate::ids::OperatorId(0), false, key)

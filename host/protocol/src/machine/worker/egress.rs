@@ -10,7 +10,7 @@ use crate::ids::{Epoch, RequestId, Timestamp};
 use crate::machine::outbox::Outbox;
 use crate::sequence::outcome::RetainedEnd;
 use crate::sequence::quarantine::Quarantine;
-use crate::state::entity::Payload;
+use crate::state::entity::{Layout, Payload};
 
 #[derive(Debug)]
 pub(super) struct Egress<W> {
@@ -26,8 +26,8 @@ pub(super) struct Egress<W> {
 
 impl<W> Egress<W> {
     /// Nothing is remembered of requests in so many partitions; changes are tracked if `snapshots` are taken of them.
-    pub fn new(retention: Retention, partitions: u32, snapshots: bool) -> Self {
-        let mut replies = ReplyTable::new(retention, partitions);
+    pub fn new(retention: Retention, layout: Layout, snapshots: bool) -> Self {
+        let mut replies = ReplyTable::new(retention, layout);
         if snapshots {
             replies.track();
         }

@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn a_step_changes_so_much_and_what_is_left_comes_before_anything_new() {
-        let layout = Layout { seed: 1, partitions: 4 };
+        let layout = Layout::new(1, 4);
         let placement = Arc::new(Placement::round_robin(layout.partitions, 1));
         let mut ground = Ground::new(LocalView { me: WorkerId(0), placement }, layout, 5);
         let write = |number: u32| {

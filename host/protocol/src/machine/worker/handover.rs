@@ -89,7 +89,7 @@ mod tests {
     use crate::ids::{OperatorId, PartitionId};
     use crate::state::entity::{Entity, Layout};
 
-    const LAYOUT: Layout = Layout { seed: 1, partitions: 4 };
+    const LAYOUT: Layout = Layout::new(1, 4);
 
     /// A state of which so many entities of each partition belong to a snapshot.
     fn cut(each: usize) -> State {

@@ -126,7 +126,7 @@ impl<W> Worker<W> {
             ingress: Ingress::new(&config),
             sequencer: Sequencer::new(u64::from(view.me.0) + 1, workers),
             rounds: Rounds::new(&config, view.me),
-            egress: Egress::new(config.retention, config.layout.partitions, config.snapshots),
+            egress: Egress::new(config.retention, config.layout, config.snapshots),
             handover: Handover::new(config.step_max),
             incoming: Incoming::default(),
             early: Vec::new(),
@@ -151,7 +151,7 @@ impl<W> Worker<W> {
 
     /// Begins where a snapshot was taken, instead of with nothing.
     pub fn restore(&mut self, restored: RestoredState) {
-        let RestoredState { frame, partitions, carried, replies } = restored;
+        let RestoredState { frame, partitions, carried, replies, .. } = restored;
         (self.position.epoch, self.position.time) = (frame.epoch, frame.time);
         self.ground.restore(Catalog::restored(&frame.catalog), partitions);
         self.egress.restore(replies);
@@ -725,9 +725,9 @@ impl<W> Worker<W> {
         if !shadows.is_empty() {
             self.ground.outgoing_mut().shadows_mut().begin(version, shadows);
         }
-        let count = self.config.layout.partitions;
+        let layout = self.config.layout;
         let goes_to = |request: &Request| {
-            let to = to.get(&partition_of(request.id, count)).filter(|_| request.retained);
+            let to = to.get(&partition_of(request.id, &layout)).filter(|_| request.retained);
             to.copied().filter(|_| !planted(Bug::MigrationKeepsCarried))
         };
         let mut waiters = Vec::new();
@@ -742,7 +742,7 @@ impl<W> Worker<W> {
             }
             waiters.extend(slot.waiter.take());
         }
-        let departs = |id| to.contains_key(&partition_of(id, count));
+        let departs = |id| to.contains_key(&partition_of(id, &layout));
         waiters.extend(self.ingress.depart(departs, &mut self.egress));
         for (to, mut handed) in handed {
             handed.carried.sort_unstable_by_key(|carried| carried.tid);

@@ -26,7 +26,7 @@ fn worker_with(snapshots: bool) -> Worker<u64> {
 
 fn config() -> Config {
     Config {
-        layout: Layout { seed: 1, partitions: 4 },
+        layout: Layout::new(1, 4),
         modes: Modes::default(),
         epoch_size_max: 10,
         epoch_fuel_max: 1 << 40,

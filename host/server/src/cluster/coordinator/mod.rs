@@ -181,7 +181,7 @@ impl CoordinatorNode {
     ) -> anyhow::Result<CoordinatorNode> {
         // Who restores a snapshot are the workers of the first generation.
         let beginning =
-            recovery_point(log.as_mut(), options.partitions, options.snapshots.as_ref(), &mut |_, _| Ok(()))?;
+            recovery_point(log.as_mut(), options.partitions, options.snapshots.as_ref(), &mut |_, _, _| Ok(()))?;
         // What stands before a snapshot's position is of its generation at most.
         let survey = survey(log.as_mut(), beginning.position())?;
         let generation = survey.generation.max(beginning.generation());
@@ -198,7 +198,7 @@ impl CoordinatorNode {
         let handle = Handle::with_operators(inbox.clone(), options.backlog_max, stats);
         handle.admission().subscribe(stall);
         let config = CoordinatorConfig {
-            genesis: beginning.genesis,
+            layout: beginning.layout_after(options.partitions, survey.partitions)?,
             build: build(&engine),
             workers: options.workers,
             retention: options.retention,

@@ -3,6 +3,7 @@
 use styx_driver::wire::SnapshotPlace;
 use styx_driver::worker::{FormerMachine, RestoreFailure};
 use styx_durability::recovery::{Opened, Restore};
+use styx_protocol::entity::Layout;
 use styx_protocol::task::LocalView;
 use styx_storage::snapshot::SnapshotStore;
 use tokio::runtime::Handle;
@@ -13,7 +14,7 @@ use crate::handle::Waiter;
 /// Reads what a generation begins with. Blocks.
 pub(super) fn restore(
     place: &SnapshotPlace,
-    view: &LocalView,
+    (view, layout): (&LocalView, Layout),
     former: Option<FormerMachine<Waiter>>,
     known: Option<SnapshotStore>,
     runtime: &Handle,
@@ -21,7 +22,7 @@ pub(super) fn restore(
 ) -> Result<Opened, RestoreFailure> {
     // What cannot be used of the last generation is dropped, which may take as long as reading a new one.
     let retained = former.and_then(|former| former.into_retained().map_err(discard).ok());
-    let restore = Restore { place, view, retained, known, threads };
+    let restore = Restore { place, view, layout, retained, known, threads };
     restore.run(|| SnapshotStore::open(&store_location(&place.place), place.identity, runtime))
 }
 

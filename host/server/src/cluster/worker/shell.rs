@@ -15,6 +15,7 @@ use styx_durability::components::Components;
 use styx_durability::recovery::Opened;
 use styx_engine::Engine;
 use styx_protocol::catalog::{Catalog, Digest};
+use styx_protocol::entity::Layout;
 use styx_protocol::ids::{Generation, NodeId, Timestamp};
 use styx_protocol::message::Message;
 use styx_protocol::task::RunId;
@@ -192,14 +193,14 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    fn begin(&mut self, generation: Generation, partitions: u32, restored: bool, events: &Sender<Event>) {
+    fn begin(&mut self, generation: Generation, layout: Layout, builds_on: bool, events: &Sender<Event>) {
         let store = self.store.clone().expect("parts are written where a generation's beginning was read");
         let (to_hand_over, to_tell) = (events.clone(), events.clone());
         let writer = DeltaWriter::start(
             store,
-            partitions,
+            layout,
             generation,
-            restored,
+            builds_on,
             move || {
                 let _ = to_hand_over.send(Event::Driver(WorkerEvent::HandOver(generation)));
             },
@@ -393,19 +394,19 @@ impl Shell {
             WorkerEffect::ForgetExecution => return self.execution.forget(),
             WorkerEffect::PrepareComponent(digest) => return self.compiler.prepare(digest, &self.events),
             WorkerEffect::KeepComponent(digest, bytes) => return self.compiler.keep(digest, &bytes, &self.events),
-            WorkerEffect::Restore { generation, place, view, former } => {
+            WorkerEffect::Restore { generation, place, view, layout, former } => {
                 let Parts { store, runtime, threads, .. } = &self.parts;
                 let (known, runtime, threads) = (store.clone(), runtime.clone(), *threads);
                 let events = self.events.clone();
                 spawn("styx-restore", move || {
-                    let opened = restore(&place, &view, former, known, &runtime, threads);
+                    let opened = restore(&place, (&view, layout), former, known, &runtime, threads);
                     let _ = events.send(Event::Opened(generation, opened));
                 });
             }
             WorkerEffect::Discard(former) => discard(former),
             WorkerEffect::DiscardPartitions(discarded) => discard(discarded),
-            WorkerEffect::BeginParts { generation, partitions, restored } => {
-                self.parts.begin(generation, partitions, restored, &self.events);
+            WorkerEffect::BeginParts { generation, layout, builds_on } => {
+                self.parts.begin(generation, layout, builds_on, &self.events);
             }
             WorkerEffect::WritePart(part) => self.parts.writer().part(part),
             WorkerEffect::WriteChanges { changes, last } => self.parts.writer().changes(changes, last),

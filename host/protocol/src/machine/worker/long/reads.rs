@@ -236,7 +236,7 @@ mod tests {
     use crate::state::entity::Layout;
     use crate::state::range::KeyRange;
 
-    const LAYOUT: Layout = Layout { seed: 3, partitions: 2 };
+    const LAYOUT: Layout = Layout::new(3, 2);
     const RUN: Runner = Runner { root: WorkerId(0), run: RunId(1) };
 
     fn entity(key: &str) -> Entity {

@@ -65,7 +65,7 @@ impl Incoming {
         let PartitionChanges { writes, replies } = changes;
         let writes = writes.unpack(layout).map_err(|_| why::NO_WRITES)?;
         let named = writes.iter().map(|(entity, _)| entity.partition());
-        let named = named.chain(replies.iter().map(|change| partition_of(change.id(), layout.partitions)));
+        let named = named.chain(replies.iter().map(|change| partition_of(change.id(), layout)));
         if !named.into_iter().all(owns) {
             return Err(why::PLACEMENT);
         }
@@ -74,7 +74,7 @@ impl Incoming {
             source.partitions.entry(entity.partition()).or_default().partition.apply(entity, value);
         }
         for change in replies {
-            let partition = partition_of(change.id(), layout.partitions);
+            let partition = partition_of(change.id(), layout);
             source.partitions.entry(partition).or_default().replies.apply(change);
         }
         Ok(())

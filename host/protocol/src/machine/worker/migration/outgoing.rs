@@ -256,10 +256,10 @@ impl Outgoing {
         let mut mails = Vec::new();
         // Nobody is kept waiting for the little that is to be there before.
         let paced = self.mode == MovingMode::Online;
-        let partitions = state.layout().partitions;
+        let layout = state.layout();
         let mut told: BTreeMap<WorkerId, Vec<ReplyChange>> = BTreeMap::new();
         for change in replies.take_told() {
-            if let Some(leaving) = self.partitions.get(&partition_of(change.id(), partitions)) {
+            if let Some(leaving) = self.partitions.get(&partition_of(change.id(), &layout)) {
                 told.entry(leaving.to).or_default().push(change);
             }
         }
@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn who_gets_a_partition_is_known_until_it_goes() {
         let (state, mut replies) =
-            (State::new(Layout { seed: 1, partitions: 4 }), ReplyTable::new(Retention::default(), 4));
+            (State::new(Layout::new(1, 4)), ReplyTable::new(Retention::default(), Layout::new(1, 4)));
         let (goes, to, version) = (PartitionId(2), WorkerId(1), PlacementVersion(3));
         let mut outgoing = Outgoing::default();
         outgoing.begin(version, MovingMode::Online, &[(goes, to)], &state, &mut replies);
@@ -387,9 +387,7 @@ mod tests {
 
     #[test]
     fn a_copy_covers_what_it_has_come_past() {
-        let entity = |operator, key: &str| {
-            Entity::new(&Layout { seed: 1, partitions: 1 }, OperatorId(operator), false, key.into())
-        };
+        let entity = |operator, key: &str| Entity::new(&Layout::new(1, 1), OperatorId(operator), false, key.into());
         let upto = Copied::Entities((OperatorId(2), "k".into()));
         for (operator, key, covered) in
             [(1, "z", true), (2, "j", true), (2, "k", true), (2, "l", false), (3, "a", false)]

@@ -15,7 +15,7 @@ use crate::state::{Partition, State};
 use crate::wire::fault::why;
 use crate::wire::message::{Moving, MovingMail, ShadowPiece, Wanted};
 
-const LAYOUT: Layout = Layout { seed: 1, partitions: 2 };
+const LAYOUT: Layout = Layout::new(1, 2);
 const FORMER: WorkerId = WorkerId(0);
 const OWNER: WorkerId = WorkerId(1);
 const OTHER: WorkerId = WorkerId(2);

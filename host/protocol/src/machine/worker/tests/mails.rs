@@ -17,7 +17,7 @@ use crate::wire::message::{
     Question,
 };
 
-const LAYOUT: Layout = Layout { seed: 1, partitions: 4 };
+const LAYOUT: Layout = Layout::new(1, 4);
 const PEER: WorkerId = WorkerId(1);
 
 fn deployment() -> Deployment {
