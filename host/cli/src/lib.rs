@@ -166,7 +166,8 @@ enum Verb {
     },
     /// Show which partitions are large, which are called, and who has them
     Partitions(partitions::PartitionsArgs),
-    /// Let some workers have all partitions, so that others may be stopped, or so that new ones get their part
+    /// Let some workers have all partitions, so that others may be stopped, or so that new ones get their part; or have more
+    /// partitions
     Scale(scale::ScaleArgs),
     /// Move partitions between the workers of a cluster
     Migrations {

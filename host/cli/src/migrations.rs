@@ -198,10 +198,15 @@ pub(crate) fn plan(client: &Client, request: &Value, output: &Output) -> Result<
         (Some(seconds), Some(by)) => format!("about {seconds:.1} s, by the {by}"),
         _ => "nothing is known yet of how long it takes".to_owned(),
     };
-    output.note(&format!(
-        "{} partitions would go, with {} entities of {bytes}: {takes}",
-        plan["partitions"], plan["entities"]
-    ));
+    output.note(&match plan["repartitioned"].as_u64() {
+        Some(partitions) => format!("there would be {partitions} partitions, each with the worker that has it now"),
+        None => {
+            format!(
+                "{} partitions would go, with {} entities of {bytes}: {takes}",
+                plan["partitions"], plan["entities"]
+            )
+        }
+    });
     if let Some(placement) = plan["placement"].as_str() {
         output.note(&format!("start it with --placement {placement}: it is refused if the owners change before"));
     }
@@ -247,10 +252,12 @@ fn watch(client: &Client, id: &str, output: &Output) -> Result<(), CliError> {
         Some("done") => {
             if !output.is_json() {
                 let took = ended["took_ms"].as_u64().unwrap_or(0) as f64 / 1000.0;
-                output.done(&format!(
-                    "{} partitions are where they were to go, after {took:.1} s",
-                    ended["partitions"]["of"]
-                ));
+                output.done(&match ended["repartitioned"].as_u64() {
+                    Some(partitions) => format!("there are {partitions} partitions, after {took:.1} s"),
+                    None => {
+                        format!("{} partitions are where they were to go, after {took:.1} s", ended["partitions"]["of"])
+                    }
+                });
             }
             Ok(())
         }

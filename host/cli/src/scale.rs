@@ -1,4 +1,4 @@
-//! `styx scale`: which workers are to have the partitions, and which may be stopped then.
+//! `styx scale`: which workers are to have the partitions, which may be stopped then, and how many partitions there are.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -32,17 +32,20 @@ struct WorkerArgs {
     /// Numbers of the workers that have all partitions, with commas
     #[arg(long, value_name = "WORKER,…", value_delimiter = ',')]
     only: Vec<u32>,
+    /// There are so many partitions: a multiple of the number with which the cluster was created, at most 65,536
+    #[arg(long, value_name = "N")]
+    partitions: Option<u32>,
     /// Show how many workers there should be, and why; change nothing
     #[arg(long)]
     auto: bool,
 }
 
 pub(crate) fn run(client: &Client, args: ScaleArgs, output: &Output) -> Result<(), CliError> {
-    let ScaleArgs { workers: WorkerArgs { workers, only, auto }, dry_run, rate, placement } = args;
+    let ScaleArgs { workers: WorkerArgs { workers, only, partitions, auto }, dry_run, rate, placement } = args;
     if auto {
         return show_autoscaler(client, output);
     }
-    let mut request = json!({ "workers": workers, "only": only, "rate": rate, "placement": placement, "wait": false });
+    let mut request = json!({ "workers": workers, "only": only, "partitions": partitions, "rate": rate, "placement": placement, "wait": false });
     if dry_run {
         request["dry_run"] = json!(true);
         return migrations::plan(client, &request, output);

@@ -69,6 +69,8 @@ pub struct MigrationReport {
     pub version: PlacementVersion,
     pub state: MigrationState,
     pub transfers: Vec<Transfer>,
+    /// The number of partitions that it makes, if that is another.
+    pub repartitioned: Option<u32>,
     pub partitions: CopiedOf,
     pub entities: CopiedOf,
     /// Of keys and values.
@@ -117,12 +119,13 @@ pub(super) struct Begun {
     pub ticket: u64,
     pub version: PlacementVersion,
     pub transfers: Vec<Transfer>,
+    pub repartitioned: Option<u32>,
     pub rate: Option<u64>,
 }
 
 impl MigrationHistory {
     pub(super) fn begin(&mut self, begun: Begun, now: Instant, wall: Timestamp) {
-        let Begun { generation, ticket, version, transfers, rate } = begun;
+        let Begun { generation, ticket, version, transfers, repartitioned, rate } = begun;
         let last = self.reports.back().map(|last| last.id).filter(|last| last.generation == generation);
         let id = MigrationId { generation, number: last.map_or(1, |last| last.number + 1) };
         if self.reports.len() >= REMEMBERED {
@@ -135,6 +138,7 @@ impl MigrationHistory {
             version,
             state: if rate == Some(0) { MigrationState::Paused } else { MigrationState::Copying },
             transfers,
+            repartitioned,
             partitions,
             entities: CopiedOf::default(),
             bytes: CopiedOf::default(),
@@ -248,7 +252,7 @@ mod tests {
     fn begun(generation: u64, version: u64) -> Begun {
         let transfers = vec![Transfer { from: WorkerId(0), to: WorkerId(1), partitions: 4 }];
         let (generation, version) = (Generation(generation), PlacementVersion(version));
-        Begun { generation, ticket: 1, version, transfers, rate: None }
+        Begun { generation, ticket: 1, version, transfers, repartitioned: None, rate: None }
     }
 
     fn progress(version: u64, done: u64) -> CopyProgress {

@@ -129,7 +129,8 @@ impl<W, R> CoordinatorDriver<W, R> {
             return;
         };
         let waits_no_more = if options.wait { None } else { leader.take_migration_waiter() };
-        let begun = Begun { generation, ticket: options.ticket, version, transfers, rate: self.pace.rate };
+        let begun =
+            Begun { generation, ticket: options.ticket, version, transfers, repartitioned: None, rate: self.pace.rate };
         self.migrations.begin(begun, step.now.monotonic, step.now.wall);
         self.show_migrations(true, step);
         step.controlled(waits_no_more, Ok(()));

@@ -57,6 +57,7 @@ impl<W, R> CoordinatorDriver<W, R> {
             ticket: options.ticket,
             version: leader.announced().next(),
             transfers: if layout == self.layout { transfers(&placement, &owners) } else { Vec::new() },
+            repartitioned: (layout != self.layout).then_some(layout.partitions),
             rate: None,
         };
         let before = placing::repartition(placement.owners(), layout.partitions);

@@ -42,7 +42,7 @@ impl<W> Views<'_, W> {
             chain,
             members: self.members(),
             placement: self.leader.map(|leader| leader.placement().version()).unwrap_or_default(),
-            partitions: self.layout.partitions,
+            layout: self.layout,
             admin: self.config.admin.clone(),
         }
     }

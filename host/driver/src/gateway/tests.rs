@@ -394,7 +394,7 @@ fn the_coordinator_is_asked_even_while_no_worker_serves() {
         chain: Default::default(),
         members: Vec::new(),
         placement: PlacementVersion(1),
-        partitions: 8,
+        layout: Layout::new(1, 8),
         engine: EngineHash(1),
         admin: None,
     };

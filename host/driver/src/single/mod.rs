@@ -367,7 +367,7 @@ impl<W, R, S> SingleDriver<W, R, S> {
                 chain,
                 members: Vec::new(),
                 placement: PlacementVersion::FIRST,
-                partitions: state.layout().partitions,
+                layout: state.layout(),
                 engine: self.engine,
                 admin: None,
             };

@@ -1,5 +1,6 @@
 //! What administrators ask of a running cluster, and what it says of itself.
 
+use styx_protocol::entity::Layout;
 use styx_protocol::ids::{EngineHash, Epoch, Generation, PlacementVersion, WorkerId};
 use styx_protocol::record::Chain;
 
@@ -69,7 +70,8 @@ pub struct Overview {
     pub members: Vec<Member>,
     /// The newest placement of the generation.
     pub placement: PlacementVersion,
-    pub partitions: u32,
+    /// How keys are spread.
+    pub layout: Layout,
     /// Hash of the engine's configuration.
     pub engine: EngineHash,
     /// Where the coordinator's admin endpoints are.

@@ -1,5 +1,6 @@
 //! All that can happen to a worker, in each state that it can be in; what it does stands in its transcript.
 
+use styx_protocol::entity::Layout;
 use styx_protocol::task::RunId;
 use styx_transcript::quietly;
 
@@ -22,7 +23,7 @@ fn overview() -> Overview {
         chain: Default::default(),
         members: vec![],
         placement: PlacementVersion::FIRST,
-        partitions: 4,
+        layout: Layout::new(1, 4),
         engine: EngineHash(5),
         admin: None,
     }

@@ -30,7 +30,7 @@ use crate::http::{ApiError, PathParts, read_request};
 /// Moves of all partitions there can be.
 const BODY_BYTES_MAX: u64 = 8 << 20;
 
-/// Just one of `balance`, `empty`, `workers`, `only` and `moves`, and how.
+/// Just one of `balance`, `empty`, `workers`, `only`, `moves` and `partitions`, and how.
 #[derive(Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MigrationRequest {
@@ -44,6 +44,8 @@ pub struct MigrationRequest {
     only: Vec<u32>,
     /// Partitions and who is to have each.
     moves: Vec<Move>,
+    /// The number of partitions that there are to be: a multiple of that with which the cluster was created, at most 65,536.
+    partitions: Option<u32>,
     /// What a balance goes by: `load`, which is bytes and calls, or `partitions`, which is their number.
     by: By,
     /// Says what it would do, and does nothing.
@@ -66,6 +68,7 @@ impl Default for MigrationRequest {
             workers: None,
             only: Vec::new(),
             moves: Vec::new(),
+            partitions: None,
             by: By::Load,
             dry_run: false,
             placement: None,
@@ -265,10 +268,11 @@ fn goal(request: &MigrationRequest, overview: &Overview) -> Result<Goal, ApiErro
             ApiError::bad_request(format!("there is no worker {number}")).hint("GET /v1/workers shows those there are")
         })
     };
-    let MigrationRequest { balance, empty, workers, only, moves, .. } = request;
-    let named = [*balance, empty.is_some(), workers.is_some(), !only.is_empty(), !moves.is_empty()];
+    let MigrationRequest { balance, empty, workers, only, moves, partitions, .. } = request;
+    let lists = [!only.is_empty(), !moves.is_empty()];
+    let named = [*balance, empty.is_some(), workers.is_some(), lists[0], lists[1], partitions.is_some()];
     if named.into_iter().filter(|named| *named).count() != 1 {
-        let why = "a migration has one of balance, empty, workers, only and moves";
+        let why = "a migration has one of balance, empty, workers, only, moves and partitions";
         return Err(ApiError::bad_request(why).hint("see /openapi.json"));
     }
     if let Some(worker) = empty {
@@ -293,7 +297,7 @@ fn goal(request: &MigrationRequest, overview: &Overview) -> Result<Goal, ApiErro
         let moves = moves.iter().map(|Move { partition, worker }| Ok((PartitionId(*partition), node(*worker)?)));
         return Ok(Goal::Move(moves.collect::<Result<_, ApiError>>()?));
     }
-    Ok(Goal::Balance)
+    Ok(partitions.map_or(Goal::Balance, Goal::Repartition))
 }
 
 /// The migration under way, and the last that ended
@@ -376,6 +380,7 @@ pub async fn cancel_one(
 #[cfg(test)]
 mod tests {
     use styx_driver::wire::Member;
+    use styx_protocol::entity::Layout;
     use styx_protocol::ids::{EngineHash, Epoch, Generation, PlacementVersion};
 
     use super::*;
@@ -390,7 +395,7 @@ mod tests {
             chain: Default::default(),
             members: [1, 2].map(|node| Member { node: NodeId(node), address: String::new() }).to_vec(),
             placement: PlacementVersion(3),
-            partitions: 4,
+            layout: Layout::new(1, 4),
             engine: EngineHash(1),
             admin: None,
         }
@@ -407,11 +412,13 @@ mod tests {
         assert_eq!(read(r#"{"empty":2}"#), Ok(Goal::Empty(NodeId(2))));
         assert_eq!(read(r#"{"workers":1}"#), Ok(Goal::Only(vec![NodeId(1)])));
         assert_eq!(read(r#"{"only":[2]}"#), Ok(Goal::Only(vec![NodeId(2)])));
+        assert_eq!(read(r#"{"partitions":8}"#), Ok(Goal::Repartition(8)));
         let moves = read(r#"{"moves":[{"partition":7,"worker":1}]}"#);
         assert_eq!(moves, Ok(Goal::Move(vec![(PartitionId(7), NodeId(1))])));
         for wrong in [
             "{}",
             r#"{"balance":true,"empty":1}"#,
+            r#"{"balance":true,"partitions":8}"#,
             r#"{"empty":9}"#,
             r#"{"workers":0}"#,
             r#"{"workers":3}"#,

@@ -28,6 +28,9 @@ pub struct Plan {
     /// What the estimate goes by: `rate limit`, or `last migration`.
     #[serde(skip_serializing_if = "Option::is_none")]
     estimated_by: Option<&'static str>,
+    /// The number of partitions there would be, if it is another: each is with the worker that has what it is made of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repartitioned: Option<u32>,
     moves: Vec<PlannedMove>,
     workers: Vec<PlannedWorker>,
 }
@@ -108,11 +111,14 @@ impl Ground<'_> {
         let members: Vec<NodeId> = overview.members.iter().map(|member| member.node).collect();
         let owners: Vec<WorkerId> = stats.iter().map(|one| one.worker).collect();
         let is_known = |owner: &WorkerId| usize::from(owner.0) < members.len();
-        if owners.len() != overview.partitions as usize || !owners.iter().all(is_known) {
+        if owners.len() != overview.layout.partitions as usize || !owners.iter().all(is_known) {
             return Err("the workers are changing; ask again in a moment".to_owned());
         }
         let load = |one: &PartitionStats| Load { bytes: one.bytes, calls: one.calls };
         let loads: Vec<Load> = if by_number { Vec::new() } else { stats.iter().map(load).collect() };
+        if let Goal::Repartition(partitions) = goal {
+            return self.repartition(*partitions, &owners, &members);
+        }
         let next = plan(goal, &owners, &members, &loads)?;
         let mut shares = vec![(Share::default(), Share::default()); members.len()];
         let (mut moves, mut leaving) = (Vec::new(), BTreeMap::<WorkerId, u64>::new());
@@ -153,7 +159,41 @@ impl Ground<'_> {
             bytes,
             estimated_seconds: estimate.map(|(seconds, _)| seconds),
             estimated_by: estimate.map(|(_, by)| by),
+            repartitioned: None,
             moves,
+            workers: shares.into_iter().enumerate().map(worker).collect(),
+        })
+    }
+}
+
+impl Ground<'_> {
+    /// Another number of partitions: nothing goes to another worker.
+    fn repartition(&self, partitions: u32, owners: &[WorkerId], members: &[NodeId]) -> Result<Plan, String> {
+        let Ground { overview, stats, .. } = self;
+        overview.layout.repartitioned(partitions)?;
+        if partitions == overview.layout.partitions {
+            return Err(format!("there are {partitions} partitions already"));
+        }
+        let mut shares = vec![(Share::default(), Share::default()); members.len()];
+        for one in *stats {
+            shares[usize::from(one.worker.0)].0.add(one);
+        }
+        for (before, after) in &mut shares {
+            *after = Share { partitions: 0, ..*before };
+        }
+        for owner in plan(&Goal::Repartition(partitions), owners, members, &[])? {
+            shares[usize::from(owner.0)].1.partitions += 1;
+        }
+        let worker = |(at, (before, after))| PlannedWorker { worker: at as u32 + 1, before, after };
+        Ok(Plan {
+            placement: placement_name(overview.generation, overview.placement),
+            partitions: 0,
+            entities: 0,
+            bytes: 0,
+            estimated_seconds: None,
+            estimated_by: None,
+            repartitioned: Some(partitions),
+            moves: Vec::new(),
             workers: shares.into_iter().enumerate().map(worker).collect(),
         })
     }
@@ -161,11 +201,14 @@ impl Ground<'_> {
 
 impl Plan {
     pub(super) fn is_empty(&self) -> bool {
-        self.moves.is_empty()
+        self.moves.is_empty() && self.repartitioned.is_none()
     }
 
     /// The same, to be done.
     pub(super) fn goal(&self, members: &[NodeId]) -> Goal {
+        if let Some(partitions) = self.repartitioned {
+            return Goal::Repartition(partitions);
+        }
         let one = |one: &PlannedMove| (PartitionId(one.partition), members[one.to as usize - 1]);
         Goal::Move(self.moves.iter().map(one).collect())
     }

@@ -16,6 +16,9 @@ pub struct MigrationView {
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     transfers: Vec<TransferView>,
+    /// The number of partitions that it makes, if that is another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repartitioned: Option<u32>,
     partitions: Progress,
     entities: Progress,
     /// Of keys and values.
@@ -79,6 +82,7 @@ impl From<&MigrationReport> for MigrationView {
             id: name(report.id),
             state,
             reason,
+            repartitioned: report.repartitioned,
             transfers: report
                 .transfers
                 .iter()
@@ -128,6 +132,7 @@ mod tests {
             version: PlacementVersion(4),
             state: MigrationState::Copying,
             transfers: Vec::new(),
+            repartitioned: None,
             partitions: CopiedOf { done: 1, of: 4 },
             entities: CopiedOf::default(),
             bytes: CopiedOf { done: 1000, of: 4000 },
