@@ -541,8 +541,7 @@ impl World {
                     (_, true) => MigrationMode::Immediate,
                     _ => MigrationMode::Online,
                 });
-                let stops = mode == MigrationMode::StopAndRestart || matches!(goal, Goal::Repartition(_));
-                if !cancels && stops {
+                if !cancels && mode == MigrationMode::StopAndRestart {
                     environment.placements.wanted();
                 }
                 let options = MigrationOptions { rate, mode, ..MigrationOptions::default() };

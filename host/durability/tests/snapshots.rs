@@ -223,7 +223,14 @@ impl Cluster {
     }
 
     fn part(&self, epoch: u64, replies: Vec<ReplyChange>) -> Note {
-        let part = WorkerSnapshot { epoch: Epoch(epoch), hashes: self.hashes(), carried: Vec::new(), replies };
+        let part = WorkerSnapshot {
+            epoch: Epoch(epoch),
+            layout: self.layout,
+            builds_on: true,
+            hashes: self.hashes(),
+            carried: Vec::new(),
+            replies,
+        };
         Note::Part(Box::new(part))
     }
 

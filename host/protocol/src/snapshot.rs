@@ -43,6 +43,9 @@ pub struct SnapshotHeader {
 pub struct WorkerSnapshot {
     /// The epoch at whose end it was taken.
     pub epoch: Epoch,
+    pub layout: Layout,
+    /// It continues the one before; otherwise its changes are all that there is.
+    pub builds_on: bool,
     /// Hash of each partition that is here, by id.
     pub hashes: Vec<(PartitionId, StateHash)>,
     /// Transactions that were moved to the next epoch, in TID order.
@@ -84,7 +87,8 @@ impl RetainedState {
         layout: &Layout,
         owns: impl Fn(PartitionId) -> bool,
     ) {
-        let wanted = |id: PartitionId| owns(id) && self.hold(frame, id);
+        // What they hold of another one may be laid out otherwise.
+        let wanted = |id: PartitionId| self.hold(frame, id) && owns(id);
         replies.extend(self.replies.iter().filter(|kept| wanted(partition_of(kept.id, layout))).cloned());
         let wanted: Vec<_> = self.partitions.keys().copied().filter(|id| wanted(*id)).collect();
         partitions.extend(self.partitions.into_iter().filter(|(id, _)| wanted.contains(id)));

@@ -29,7 +29,6 @@ use crate::wire::WrittenPart;
 #[derive(Debug)]
 pub(super) struct LeaderState<W> {
     generation: Generation,
-    layout: Layout,
     machine: Coordinator<W>,
     members: Vec<Seated<NodeId>>,
     /// Who had which partition when the last snapshot was begun.
@@ -141,7 +140,6 @@ impl<W> LeaderState<W> {
         }
         LeaderState {
             generation,
-            layout,
             machine,
             members,
             snapshot_placement: placement,
@@ -164,7 +162,7 @@ impl<W> LeaderState<W> {
 
     /// How keys are spread.
     pub(super) fn layout(&self) -> Layout {
-        self.layout
+        self.machine.layout()
     }
 
     pub(super) fn members(&self) -> &[Seated<NodeId>] {
@@ -222,6 +220,19 @@ impl<W> LeaderState<W> {
     /// Why the generation cannot end now for the next one to be another, if it cannot.
     pub(super) fn refuses_end(&self) -> Option<&'static str> {
         self.machine.refuses_end()
+    }
+
+    /// Why there cannot be so many partitions now, if there cannot.
+    pub(super) fn refuses_repartition(&self, partitions: u32) -> Option<String> {
+        self.machine.refuses_repartition(partitions)
+    }
+
+    /// Partitions are others from the epoch on that has begun.
+    pub(super) fn snapshots_begin_anew(&mut self) {
+        let begun = self.position().0.next();
+        if let Some(scheduler) = &mut self.snapshots {
+            scheduler.begin_anew(begun);
+        }
     }
 
     pub(super) fn migration_stage(&self) -> Option<MigrationStage> {
@@ -428,8 +439,8 @@ impl<W> LeaderState<W> {
         let newest = self.found.as_ref().map(|found| (found.header.epoch, found.log_position));
         let (workers, reached) = (self.members.len(), self.position().0);
         let mut scheduler = SnapshotScheduler::new(config, self.generation, workers, newest, reached, last, now);
-        if self.found.as_ref().is_some_and(|found| found.partitions != self.layout.partitions) {
-            scheduler.begin_anew();
+        if let Some(found) = self.found.as_ref().filter(|found| found.partitions != self.layout().partitions) {
+            scheduler.begin_anew(found.header.epoch.next());
         }
         self.snapshots = Some(scheduler);
     }

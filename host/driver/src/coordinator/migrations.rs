@@ -22,6 +22,8 @@ use crate::wire::{CopyPace, Envelope};
 /// Why a migration is refused that was planned on another placement.
 pub const PLACEMENT_CHANGED: &str = "partitions have changed their owners since it was planned";
 
+const NOT_SERVING: &str = "the cluster does not serve yet; try again in a moment";
+
 /// What is asked for besides the goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MigrationOptions {
@@ -80,10 +82,13 @@ impl<W, R> CoordinatorDriver<W, R> {
             let abort = Abort::new(Code::BadArguments, PLACEMENT_CHANGED);
             return step.controlled(waiter, Err(abort));
         }
+        if let (Goal::Repartition(partitions), true) = (goal, options.mode != MigrationMode::StopAndRestart) {
+            return self.repartition(*partitions, options, waiter, step);
+        }
         let owners = match self.leader.as_deref().filter(|leader| leader.serves()) {
             Some(leader) => placing::reach(goal, leader.placement().owners(), &leader.nodes())
                 .map_err(|why| Abort::new(Code::BadArguments, why)),
-            None => Err(Abort::new(Code::Overloaded, "the cluster does not serve yet; try again in a moment")),
+            None => Err(Abort::new(Code::Overloaded, NOT_SERVING)),
         };
         let layout = match goal {
             Goal::Repartition(partitions) => self.layout.repartitioned(*partitions),
@@ -101,6 +106,37 @@ impl<W, R> CoordinatorDriver<W, R> {
             Ok((_, owners)) => self.begin_migration(owners, options, waiter, step),
             Err(abort) => step.controlled(waiter, Err(abort)),
         }
+    }
+
+    /// There is to be another number of partitions; each worker deals out what it has, while everything goes on.
+    fn repartition(
+        &mut self,
+        partitions: u32,
+        options: MigrationOptions,
+        waiter: Option<W>,
+        step: &mut Step<'_, W, R>,
+    ) {
+        let refused = match self.leader.as_deref().filter(|leader| leader.serves()) {
+            None => Some(Abort::new(Code::Overloaded, NOT_SERVING)),
+            Some(leader) => leader.refuses_repartition(partitions).map(|why| Abort::new(Code::BadArguments, why)),
+        };
+        if let Some(abort) = refused {
+            return step.controlled(waiter, Err(abort));
+        }
+        let Some(leader) = self.leader.as_deref() else { return };
+        let begun = Begun {
+            generation: leader.generation(),
+            ticket: options.ticket,
+            version: leader.announced().next(),
+            transfers: Vec::new(),
+            repartitioned: Some(partitions),
+            rate: None,
+        };
+        let (now, later) = if options.wait { (None, waiter) } else { (waiter, None) };
+        self.machine(Input::Repartition { partitions, waiter: later }, step);
+        self.migrations.begin(begun, step.now.monotonic, step.now.wall);
+        self.show_migrations(true, step);
+        step.controlled(now, Ok(()));
     }
 
     pub(super) fn begin_migration(
@@ -239,8 +275,14 @@ impl<W, R> CoordinatorDriver<W, R> {
 
     /// Partitions have other owners.
     pub(super) fn placed(&mut self, placement: &Placement, step: &mut Step<'_, W, R>) {
-        let Some(leader) = self.leader.as_deref() else { return };
-        let message = format!("partitions have other owners: placement {}", placement.version());
+        let Some(leader) = self.leader.as_deref_mut() else { return };
+        let message = if leader.layout() == self.layout {
+            format!("partitions have other owners: placement {}", placement.version())
+        } else {
+            leader.snapshots_begin_anew();
+            self.layout = leader.layout();
+            format!("there are {} partitions: placement {}", placement.partitions(), placement.version())
+        };
         step.log(Diagnostic::info(message).generation(leader.generation()));
         self.show_all(step);
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use styx_planted::{Bug, planted};
 use styx_protocol::ids::{NodeId, PartitionId, WorkerId};
-use styx_protocol::placement::{Seat, Seating};
+use styx_protocol::placement::{Seat, Seating, repartition};
 
 use super::balance::{Load, MayGo, balance_load};
 
@@ -92,12 +92,6 @@ fn fill(owners: Vec<Option<WorkerId>>, workers: &[WorkerId]) -> Vec<WorkerId> {
 pub(super) fn balance(owners: &[WorkerId], workers: u16) -> Vec<WorkerId> {
     let workers: Vec<WorkerId> = (0..workers).map(WorkerId).collect();
     spread(owners, &workers)
-}
-
-/// Owners of another number of partitions: whoever has what most of each was.
-pub(super) fn repartition(owners: &[WorkerId], partitions: u32) -> Vec<WorkerId> {
-    let before = |id: u32| (u64::from(id) * owners.len() as u64 / u64::from(partitions)) as usize;
-    (0..partitions).map(|id| owners[before(id)]).collect()
 }
 
 /// Owners among these workers, as even as can be, with the fewest changes.

@@ -6,12 +6,11 @@ use styx_protocol::entity::Layout;
 use styx_protocol::ids::WorkerId;
 use styx_protocol::machine::coordinator::{MIGRATION_UNDER_WAY, MigrationStage};
 use styx_protocol::membership;
-use styx_protocol::placement::Seating;
+use styx_protocol::placement::{Seating, repartition};
 
 use super::CoordinatorDriver;
 use super::migration_history::{Begun, MigrationState};
 use super::migrations::{MigrationOptions, transfers};
-use super::placing;
 use super::step::Step;
 
 /// `W` names whoever waits for it.
@@ -60,7 +59,7 @@ impl<W, R> CoordinatorDriver<W, R> {
             repartitioned: (layout != self.layout).then_some(layout.partitions),
             rate: None,
         };
-        let before = placing::repartition(placement.owners(), layout.partitions);
+        let before = repartition(placement.owners(), layout.partitions);
         let seats = Seating::seats_after(leader.seats(), &before, &owners);
         self.migrations.begin(begun, step.now.monotonic, step.now.wall);
         self.migrations.reached(MigrationStage::Flipping);

@@ -175,7 +175,8 @@ impl<W, R> Router<W, R> {
 
     /// Takes the cluster as it is now; gives whether that was news at all.
     pub fn view(&mut self, now: Instant, view: View, effects: &mut Vec<RouterEffect<W, R>>) -> bool {
-        let before = self.view.as_ref().filter(|before| before.layout == view.layout);
+        let cluster = |view: &View| (view.layout.seed, view.layout.created);
+        let before = self.view.as_ref().filter(|before| cluster(before) == cluster(&view));
         if before.is_some_and(|before| before.generation > view.generation) {
             return false;
         }

@@ -158,8 +158,8 @@ impl<W, R, S> SingleDriver<W, R, S> {
         let reached = self.machine.position().0;
         self.snapshots = snapshots.map(|SnapshotStart { schedule, generation, newest, builds_on }| {
             let mut scheduler = SnapshotScheduler::new(schedule, generation, 1, newest, reached, None, now.monotonic);
-            if newest.is_some() && !builds_on {
-                scheduler.begin_anew();
+            if let Some((newest, _)) = newest.filter(|_| !builds_on) {
+                scheduler.begin_anew(newest.next());
             }
             scheduler
         });

@@ -183,8 +183,8 @@ pub struct SnapshotScheduler<W> {
     newest: Option<(Epoch, LogPosition)>,
     /// The last snapshot that this process has taken.
     last: Option<SnapshotSummary>,
-    /// The next one continues the deltas of the newest.
-    builds_on: bool,
+    /// From this epoch on partitions are others.
+    anew: Option<Epoch>,
 }
 
 #[derive(Debug)]
@@ -243,13 +243,15 @@ impl<W> SnapshotScheduler<W> {
             durable: reached,
             newest,
             last,
-            builds_on: true,
+            anew: None,
         }
     }
 
-    /// The next snapshot is whole: partitions are others than those of the newest one.
-    pub fn begin_anew(&mut self) {
-        self.builds_on = planted(Bug::SnapshotsContinued);
+    /// From an epoch on partitions are others: the first snapshot of these builds on none.
+    pub fn begin_anew(&mut self, from: Epoch) {
+        if !planted(Bug::SnapshotsContinued) {
+            self.anew = Some(from);
+        }
     }
 
     /// Nothing is under way, and nobody waits.
@@ -389,7 +391,6 @@ impl<W> SnapshotScheduler<W> {
             duration_us: now.since(putting.started).as_micros() as u64,
         };
         (self.newest, self.last) = (Some((epoch, position)), Some(summary.clone()));
-        self.builds_on = true;
         let message = format!("a snapshot of epoch {epoch} was taken: {} bytes written", put.written_bytes);
         effects.push(SnapshotEffect::Diagnostic(Diagnostic::debug(message).generation(self.generation)));
         effects.extend(wanted.into_iter().map(|waiter| SnapshotEffect::Answer(waiter, Ok(summary.clone()))));
@@ -489,9 +490,12 @@ impl<W> SnapshotScheduler<W> {
         carried.sort_unstable_by_key(|carried| carried.tid);
         let state_hash = StateHash(hashes.iter().fold(0u128, |sum, (_, hash)| sum.wrapping_add(hash.0)));
         assert!(self.newest.is_none_or(|(_, position)| log_position >= position), "the log does not grow backwards");
+        let is_other = |from: Epoch, newest: Epoch| newest < from && from <= header.epoch;
+        let builds_on = self.newest.map(|(epoch, _)| epoch);
+        let builds_on = builds_on.filter(|newest| self.anew.is_none_or(|from| !is_other(from, *newest)));
         let draft = Box::new(ManifestDraft {
             generation: self.generation,
-            builds_on: self.newest.filter(|_| self.builds_on).map(|(epoch, _)| epoch),
+            builds_on,
             log_position,
             header: *header,
             state_hash,

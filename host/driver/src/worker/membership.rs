@@ -134,7 +134,7 @@ impl<L, R> Membership<L, R> {
     }
 
     pub(super) fn layout(&self) -> Layout {
-        self.invite.layout
+        self.machine.layout()
     }
 
     pub(super) fn workers(&self) -> &BTreeMap<NodeId, WorkerId> {
@@ -367,7 +367,7 @@ impl<L, R> Membership<L, R> {
     }
 
     fn remembers(&self, id: RequestId) -> bool {
-        memory_of(id, &self.invite.layout, &self.machine.view().placement) == self.invite.me
+        memory_of(id, &self.machine.layout(), &self.machine.view().placement) == self.invite.me
     }
 
     /// Reads the machine, entities between two rounds only: a round under way has applied some of its writes. The

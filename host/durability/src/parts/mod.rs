@@ -98,6 +98,13 @@ impl DeltaWriter {
     pub fn take(&mut self, note: Note, conditions: &mut dyn Conditions) -> Result<Outcome, Halt> {
         match note {
             Note::Part(part) => {
+                if !part.builds_on {
+                    self.kind = PartKind::Base;
+                }
+                if part.layout != self.layout {
+                    self.layout = part.layout;
+                    self.collected = Changes::new(self.layout);
+                }
                 self.part = Some(part);
                 Ok(Outcome::HandOver)
             }
@@ -110,7 +117,7 @@ impl DeltaWriter {
 
     fn write(&mut self, conditions: &mut dyn Conditions) -> Result<Outcome, Halt> {
         let part = *self.part.take().expect("a part comes before its changes");
-        let WorkerSnapshot { epoch, hashes, carried, replies } = part;
+        let WorkerSnapshot { epoch, hashes, carried, replies, .. } = part;
         self.collected.replies(replies);
         let mut collected = std::mem::replace(&mut self.collected, Changes::new(self.layout));
         let mut parts = Vec::new();

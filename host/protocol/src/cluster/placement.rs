@@ -55,6 +55,14 @@ impl Placement {
         Placement { version, ..Placement::new(owners, self.workers) }
     }
 
+    /// The placement of so many partitions that follows on this one in the same generation, and on all up to version
+    /// `announced`: each is with the worker that has what most of it was.
+    #[must_use]
+    pub fn repartitioned(&self, announced: PlacementVersion, partitions: u32) -> Self {
+        let version = self.version.max(announced).next();
+        Placement { version, ..Placement::new(repartition(&self.owners, partitions), self.workers) }
+    }
+
     /// Whether it places so many partitions on so many members: another process may have said something else.
     pub fn is_sound(&self, partitions: u32, members: usize) -> bool {
         let places = self.owners.len() == partitions as usize && (1..=1 << 16).contains(&partitions);
@@ -87,6 +95,12 @@ impl Placement {
     pub fn workers(&self) -> u16 {
         self.workers
     }
+}
+
+/// Owners of another number of partitions: whoever has what most of each was.
+pub fn repartition(owners: &[WorkerId], partitions: u32) -> Vec<WorkerId> {
+    let before = |id: u32| (u64::from(id) * owners.len() as u64 / u64::from(partitions)) as usize;
+    (0..partitions).map(|id| owners[before(id)]).collect()
 }
 
 /// A worker of a generation, by what outlives that.

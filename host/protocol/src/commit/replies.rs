@@ -409,6 +409,21 @@ impl ReplyTable {
         }
     }
 
+    /// There are other partitions; the next snapshot, if such are taken, builds on none.
+    pub fn repartition(&mut self, layout: Layout) {
+        let before = std::mem::replace(&mut self.layout, layout);
+        let mut partitions: Vec<_> = (0..layout.partitions).map(|_| PartitionReplies::default()).collect();
+        for (memory, at) in (0..before.created).map(|memory| (memory, before.of_memory(memory))) {
+            let of = std::mem::take(&mut self.partitions[usize::from(at.0)]);
+            partitions[usize::from(layout.of_memory(memory).0)] = of;
+        }
+        self.partitions = partitions;
+        if self.changes.is_some() {
+            let entries = self.partitions.iter().flat_map(|partition| partition.entries.values());
+            self.changes = Some(entries.filter_map(Entry::kept).map(ReplyChange::Kept).collect());
+        }
+    }
+
     // Migration.
 
     /// From now on, changes of a partition are told to whoever is to have it.

@@ -83,7 +83,7 @@ impl Layout {
 
     /// The partition of an entity of the system that was in `partition` under another layout of the cluster.
     fn of_system(&self, partition: PartitionId, before: &Layout) -> PartitionId {
-        PartitionId((u32::from(partition.0) / before.factor() * self.factor()) as u16)
+        self.parts_of(partition, before).next().unwrap_or(partition)
     }
 
     /// The partitions that have something of what was in `partition` under another layout of the cluster.

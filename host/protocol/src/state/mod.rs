@@ -7,6 +7,7 @@ pub mod entity;
 mod missing;
 mod partition;
 pub mod range;
+mod undivided;
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -17,6 +18,7 @@ pub use partition::{Partition, Size};
 use crate::ids::{OperatorId, PartitionId};
 use crate::state::entity::{Entity, Key, Layout, Value};
 use crate::state::range::KeyRange;
+use crate::state::undivided::Undivided;
 
 /// Multiset hash of entities and values: adding and removing commute, so it can always be kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
@@ -35,6 +37,8 @@ pub type Write = (Entity, Option<Value>);
 pub struct State {
     layout: Layout,
     partitions: Vec<Partition>,
+    /// What is not dealt out yet of former partitions.
+    undivided: Option<Box<Undivided>>,
     /// Of all partitions together: there are many, and an epoch touches few.
     totals: Totals,
     /// Writes that were applied.
@@ -94,7 +98,7 @@ impl State {
     /// An empty state.
     pub fn new(layout: Layout) -> Self {
         let partitions = (0..layout.partitions).map(|_| Partition::default()).collect();
-        State { layout, partitions, totals: Totals::default(), changes: 0 }
+        State { layout, partitions, undivided: None, totals: Totals::default(), changes: 0 }
     }
 
     /// How keys are spread.
@@ -104,6 +108,11 @@ impl State {
 
     /// The committed value of an entity.
     pub fn get(&self, entity: &Entity) -> Option<&Value> {
+        if let Some(undivided) = &self.undivided
+            && let Some(value) = undivided.get(entity, &self.layout)
+        {
+            return Some(value);
+        }
         self.partitions[usize::from(entity.partition().0)].get(entity)
     }
 
@@ -131,6 +140,9 @@ impl State {
 
     pub fn apply(&mut self, (entity, value): Write) {
         debug_assert!(!self.lacks(&entity), "nothing is written over what is not here: {entity:?}");
+        if let Some(undivided) = &mut self.undivided {
+            undivided.take(&entity, &self.layout, &mut self.totals);
+        }
         let partition = &mut self.partitions[usize::from(entity.partition().0)];
         let before = Totals::of(partition);
         self.changes += 1;
@@ -155,9 +167,53 @@ impl State {
         taken
     }
 
+    /// There is another number of partitions: what is here is dealt out to them by and by, and found meanwhile. All of it is
+    /// a change for the next snapshot, which is to be of these partitions.
+    ///
+    /// # Panics
+    /// The same is not over yet for the last time.
+    pub fn repartition(&mut self, layout: Layout, tracked: bool) {
+        assert!(self.undivided.is_none(), "partitions are divided once after the other");
+        let mut partitions: Vec<Partition> = (0..layout.partitions).map(|_| Partition::default()).collect();
+        if tracked {
+            partitions.iter_mut().for_each(Partition::track);
+        }
+        let before = std::mem::replace(&mut self.partitions, partitions);
+        self.undivided = Some(Box::new(Undivided::new(self.layout, before)));
+        self.layout = layout;
+    }
+
+    /// Deals out up to `most` entities of former partitions. `is_composite` tells of operators of apps.
+    pub fn divide(&mut self, most: usize, is_composite: impl Fn(OperatorId) -> bool) {
+        let Some(undivided) = &mut self.undivided else { return };
+        for _ in 0..most {
+            let Some((entity, value)) = undivided.take_next(&self.layout, &is_composite, &mut self.totals) else {
+                break;
+            };
+            let partition = &mut self.partitions[usize::from(entity.partition().0)];
+            let before = Totals::of(partition);
+            partition.apply(entity, value);
+            self.totals.follow(before, Totals::of(partition));
+        }
+        if undivided.is_empty() && undivided.is_handed_over() {
+            self.undivided = None;
+        }
+    }
+
+    /// Whether nothing is left of former partitions.
+    pub fn is_whole(&self) -> bool {
+        self.undivided.is_none()
+    }
+
+    /// Whether all that is here is in the partitions that there are.
+    pub fn is_divided(&self) -> bool {
+        self.undivided.as_ref().is_none_or(|undivided| undivided.is_empty())
+    }
+
     /// Parts with all partitions that are as the snapshots taken of them say; changes must be tracked.
     pub fn into_snapshots(self) -> impl Iterator<Item = (PartitionId, Partition)> {
-        let partitions = (0..).map(PartitionId).zip(self.partitions);
+        let whole = self.undivided.is_none();
+        let partitions = (0..).map(PartitionId).zip(self.partitions).filter(move |_| whole);
         partitions.filter(|(_, partition)| partition.is_snapshot())
     }
 
@@ -180,7 +236,10 @@ impl State {
     /// changes of one entity the last one counts.
     pub fn hand_over(&mut self, most: usize, changes: &mut Vec<Write>) -> bool {
         let end = changes.len() + most;
-        self.partitions.iter_mut().all(|partition| partition.hand_over(end.saturating_sub(changes.len()), changes))
+        let undivided = self.undivided.iter_mut().flat_map(|undivided| undivided.partitions_mut());
+        undivided
+            .chain(&mut self.partitions)
+            .all(|partition| partition.hand_over(end.saturating_sub(changes.len()), changes))
     }
 
     /// Up to `limit` entries of an operator in a range, in key order or in reverse. `partition`
@@ -200,7 +259,8 @@ impl State {
             Some(partition) => &self.partitions[usize::from(partition.0)..=usize::from(partition.0)],
             None => &self.partitions[..],
         };
-        let scans = asked.iter().map(|partition| partition.scan(operator, range));
+        let undivided = self.undivided.iter().flat_map(|undivided| undivided.scanned(partition, &self.layout));
+        let scans = asked.iter().chain(undivided).map(|partition| partition.scan(operator, range));
         if reverse {
             merge(scans.map(Iterator::rev).collect(), limit, |a, b| a.cmp(b))
         } else {
@@ -240,7 +300,8 @@ impl State {
     /// Something differs.
     pub fn check(&self) {
         let mut sums = Totals::default();
-        for (id, partition) in (0..).map(PartitionId).zip(&self.partitions) {
+        let undivided = self.undivided.iter().flat_map(|undivided| (0..).map(PartitionId).zip(undivided.partitions()));
+        for (id, partition) in (0..).map(PartitionId).zip(&self.partitions).chain(undivided) {
             partition.check(id);
             sums.follow(Totals::default(), Totals::of(partition));
         }
@@ -275,7 +336,8 @@ impl State {
     /// Of each operator, how much of it is here.
     pub fn sizes(&self) -> BTreeMap<OperatorId, Size> {
         let mut sizes = BTreeMap::<OperatorId, Size>::new();
-        for (operator, size) in self.partitions.iter().flat_map(Partition::sizes) {
+        let undivided = self.undivided.iter().flat_map(|undivided| undivided.partitions());
+        for (operator, size) in self.partitions.iter().chain(undivided).flat_map(Partition::sizes) {
             sizes.entry(*operator).or_default().add(*size);
         }
         sizes

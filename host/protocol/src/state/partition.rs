@@ -249,7 +249,6 @@ impl Partition {
         self.delta.start();
     }
 
-    /// Cuts off what has changed since the last time.
     /// What is here, by operator and key.
     pub fn into_entities(self) -> impl Iterator<Item = (Entity, Value)> {
         let Partition { table, ordered, .. } = self;
@@ -260,6 +259,22 @@ impl Partition {
         })
     }
 
+    /// Parts with an entity, as it is known here.
+    pub(super) fn take(&mut self, entity: &Entity) -> Option<(Entity, Value)> {
+        let slot = self.table.find(entity.hash(), |slot| slot.entity == *entity)?;
+        let (entity, value) = (slot.entity.clone(), slot.value.clone());
+        self.apply(entity.clone(), None);
+        Some((entity, value))
+    }
+
+    /// The same, with the first by operator and key.
+    pub(super) fn take_first(&mut self) -> Option<(Entity, Value)> {
+        let Ordered(first) = self.ordered.first()?;
+        let first = first.clone();
+        self.take(&first)
+    }
+
+    /// Cuts off what has changed since the last time.
     pub(super) fn cut_delta(&mut self) {
         self.delta.cut();
     }

@@ -45,5 +45,6 @@ pub(crate) mod why {
     pub const NOT_CARRIED: &str = "it takes transactions that no earlier epoch has left over";
     pub const NO_WRITES: &str = "it does not say what was written to partitions that are there";
     pub const TOO_MUCH: &str = "it adds more to the record than it may";
+    pub const DIVIDES: &str = "former partitions are not dealt out yet";
     pub const SNAPSHOT_UNDER_WAY: &str = "the last snapshot has not been handed over";
 }

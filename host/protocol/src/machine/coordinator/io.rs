@@ -56,6 +56,12 @@ pub enum Input<W> {
         /// Handed back with [`Action::Controlled`], once they have, or will not; none if nobody waits.
         waiter: Option<W>,
     },
+    /// There is to be another number of partitions.
+    Repartition {
+        partitions: u32,
+        /// Handed back with [`Action::Controlled`], once all is dealt out, or will not be; none if nobody waits.
+        waiter: Option<W>,
+    },
     /// Nothing has happened since the last snapshot: a migration of which all is copied need not wait for another, unless
     /// a round is under way.
     Place,

@@ -14,8 +14,10 @@ pub(super) struct Migration<W> {
     pub waiter: Option<W>,
     pub mode: MovingMode,
     stage: Stage,
-    /// New owners that do not have all of their partitions yet.
+    /// New owners that do not have all of their partitions yet; or workers that have not dealt out all of theirs.
     incomplete: WorkerSet,
+    /// It makes another number of partitions, and moves none.
+    pub repartitions: bool,
 }
 
 #[derive(Debug)]
@@ -74,7 +76,15 @@ impl<W> Migration<W> {
         if mode == MovingMode::Immediate {
             moves.values().flatten().for_each(|(_, to)| incomplete.merge(&WorkerSet::only(*to)));
         }
-        (Migration { next, waiter, mode, stage: Stage::Copying(copying), incomplete }, moves)
+        (Migration { next, waiter, mode, stage: Stage::Copying(copying), incomplete, repartitions: false }, moves)
+    }
+
+    /// A change of the number of partitions, of which each worker deals out its own.
+    pub fn repartition(next: Placement, waiter: Option<W>) -> Self {
+        let mut incomplete = WorkerSet::default();
+        (0..next.workers()).for_each(|worker| incomplete.merge(&WorkerSet::only(WorkerId(worker))));
+        let (mode, stage) = (MovingMode::Immediate, Stage::Copied);
+        Migration { next, waiter, mode, stage, incomplete, repartitions: true }
     }
 
     /// A worker has copied all that is to leave it; says whether it was the last one.

@@ -51,6 +51,7 @@ pub struct Coordinator<W> {
     placed: bool,
     /// Who the workers are, for the log: nobody, where there is no other generation.
     seats: Vec<Seat>,
+    layout: Layout,
     /// What the records of the log that are replayed next are laid out in.
     logged: Layout,
     catalog: Catalog,
@@ -86,6 +87,7 @@ impl<W> Coordinator<W> {
             announced: placement.version(),
             placed: false,
             seats: Vec::new(),
+            layout: config.layout,
             logged: Layout { partitions: config.layout.created, ..config.layout },
             placement,
             catalog: Catalog::default(),
@@ -215,6 +217,7 @@ impl<W> Coordinator<W> {
             }
             Input::Replay(record) => self.replay(record, actions),
             Input::Migrate { owners, mode, waiter } => self.migrate(owners, mode, waiter, actions),
+            Input::Repartition { partitions, waiter } => self.repartition(partitions, waiter, actions),
             Input::Place => {
                 if let Some(migration) = self.migration.as_mut().filter(|_| self.current.is_none()) {
                     migration.fall_due();
@@ -232,7 +235,7 @@ impl<W> Coordinator<W> {
             }
             Input::Snapshot => {
                 self.snapshot = true;
-                if self.is_idle() {
+                if self.is_idle() && self.may_snapshot() {
                     self.snapshot(actions);
                 }
             }
@@ -297,6 +300,42 @@ impl<W> Coordinator<W> {
         actions.extend(moves.into_iter().map(migrate));
     }
 
+    /// There is to be another number of partitions.
+    fn repartition(&mut self, partitions: u32, waiter: Option<W>, actions: &mut Vec<Action<W>>) {
+        if let Some(why) = self.refuses_repartition(partitions) {
+            let refused = |waiter| Action::Controlled { waiter, result: Err(Abort::new(Code::BadArguments, why)) };
+            return actions.extend(waiter.map(refused));
+        }
+        let next = self.placement.repartitioned(self.announced, partitions);
+        self.announced = next.version();
+        let mut migration = Migration::repartition(next, waiter);
+        if !self.config.snapshots {
+            migration.fall_due();
+        }
+        self.migration = Some(migration);
+    }
+
+    /// Why there cannot be so many partitions now, if there cannot.
+    pub fn refuses_repartition(&self, partitions: u32) -> Option<String> {
+        if let Some(why) = self.refuses_end() {
+            return Some(why.to_owned());
+        }
+        if partitions == self.layout.partitions {
+            return Some(format!("there are {partitions} partitions already"));
+        }
+        self.layout.repartitioned(partitions).err()
+    }
+
+    /// Whether what is here is laid out as a snapshot would say.
+    fn may_snapshot(&self) -> bool {
+        !self.migration.as_ref().is_some_and(|migration| migration.repartitions && migration.is_arriving())
+    }
+
+    /// How keys are spread.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
     /// A new owner has all of its partitions.
     fn complete(
         &mut self,
@@ -307,6 +346,9 @@ impl<W> Coordinator<W> {
         let migration = self.migration.as_mut().filter(|migration| migration.next.version() == version);
         migration.ok_or(why::NOT_ASKED)?.complete(from).map_err(|()| why::NOT_ASKED)?;
         self.end_migration(actions);
+        if self.snapshot && self.is_idle() && self.may_snapshot() {
+            self.snapshot(actions);
+        }
         Ok(())
     }
 
@@ -435,6 +477,7 @@ impl<W> Coordinator<W> {
             // Alone: what a deployment removes is removed on one side or the other.
             self.seats = Seating::seats_after(&self.seats, self.placement.owners(), migration.next.owners());
             self.placement = Arc::new(migration.next.clone());
+            self.layout.partitions = self.placement.partitions();
             actions.push(Action::Placed(self.placement.clone()));
             migration.place(epoch);
             if let Some(waiter) = migration.waiter.take_if(|_| migration.mode == MovingMode::Online) {
@@ -557,7 +600,7 @@ impl<W> Coordinator<W> {
     fn replays(&self, record: &EpochRecord) -> Vec<(EpochChanges, Replay)> {
         let mut transactions: Vec<_> = record.transactions().collect();
         transactions.sort_unstable_by_key(|(tid, _)| *tid);
-        let root = |request| usize::from(sequencer_of(request, &self.config.layout, &self.catalog, &self.placement).0);
+        let root = |request| usize::from(sequencer_of(request, &self.layout, &self.catalog, &self.placement).0);
         let Some(outcome) = &record.outcome else {
             let mut rooted: Vec<Vec<Replayed>> = vec![Vec::new(); self.workers()];
             for (tid, request) in transactions {
@@ -574,9 +617,9 @@ impl<W> Coordinator<W> {
         for write in writes.iter() {
             // They were looked at when they arrived, and their checksum is right.
             let write = write.expect("the log holds what was appended");
-            if self.logged != self.config.layout && !planted(Bug::WritesNotRelaid) {
+            if self.logged != self.layout && !planted(Bug::WritesNotRelaid) {
                 let is_composite = |operator| self.catalog.is_composite(operator);
-                let (entity, value) = write.relaid(&self.config.layout, &self.logged, is_composite);
+                let (entity, value) = write.relaid(&self.layout, &self.logged, is_composite);
                 let owner = self.placement.owner(entity.partition());
                 parts[usize::from(owner.0)].0.writes.push(&entity, value);
                 continue;
@@ -585,7 +628,7 @@ impl<W> Coordinator<W> {
             parts[usize::from(owner.0)].0.writes.extend(write.bytes());
         }
         for end in ends {
-            parts[usize::from(memory_of(end.id, &self.config.layout, &self.placement).0)].0.ends.push(end.clone());
+            parts[usize::from(memory_of(end.id, &self.layout, &self.placement).0)].0.ends.push(end.clone());
         }
         for carried in carried {
             parts[root(&carried.request)].0.carried.push(carried.clone());
@@ -750,7 +793,7 @@ impl<W> Coordinator<W> {
         }
         let (epoch, chain, counts) = (self.epoch, self.chain, outcome.counts);
         actions.push(Action::Finished(EpochSummary { epoch, time, chain, counts, ..EpochSummary::default() }));
-        if self.snapshot {
+        if self.snapshot && self.may_snapshot() {
             self.snapshot(actions);
         }
     }
@@ -760,7 +803,7 @@ impl<W> Coordinator<W> {
         if !self.carried.is_sorted() {
             return Err("transactions that moved to the next epoch stand in TID order");
         }
-        if self.snapshot && self.is_idle() {
+        if self.snapshot && self.is_idle() && self.may_snapshot() {
             return Err("a snapshot is taken as soon as no round is under way");
         }
         self.outbox.invariants()?;

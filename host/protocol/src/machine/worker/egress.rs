@@ -77,6 +77,11 @@ impl<W> Egress<W> {
         self.replies.restore(replies);
     }
 
+    /// There are other partitions.
+    pub fn repartition(&mut self, layout: Layout) {
+        self.replies.repartition(layout);
+    }
+
     /// What has become of remembered replies since the last snapshot.
     pub fn cut_snapshot(&mut self) -> Vec<ReplyChange> {
         self.replies.cut()

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::long::{Reads, Runner};
 use super::migration::{Fetching, Outgoing};
 use super::work::{PartitionWork, Work};
+use crate::cluster::placement::repartition;
 use crate::cluster::worker_set::WorkerSet;
 use crate::execute::attempt::{Execution, Operation, RemoteResponse};
 use crate::execute::task::LocalView;
@@ -288,10 +289,18 @@ impl Ground {
         let mut now = &*self.view.placement;
         for control in controls {
             let Control::Place(next) = control else { continue };
+            let follows = next.version() > now.version() && next.workers() == now.workers();
+            if follows && next.partitions() != now.partitions() {
+                let layout = self.state.layout().repartitioned(next.partitions());
+                let stays = next.owners() == repartition(now.owners(), next.partitions());
+                if layout.is_err() || !stays || !self.may_repartition() {
+                    return Some(why::PLACEMENT);
+                }
+                now = next;
+                continue;
+            }
             let leaves = |id: &PartitionId| now.owner(*id) == self.me() && next.owner(*id) != self.me();
             let leaving = (0..now.partitions()).map(|id| PartitionId(id as u16)).filter(leaves);
-            let follows = next.version() > now.version()
-                && (next.workers(), next.partitions()) == (now.workers(), now.partitions());
             if !follows || !self.outgoing.is_complete(next, leaving) {
                 return Some(why::PLACEMENT);
             }
@@ -300,12 +309,37 @@ impl Ground {
         None
     }
 
+    /// Whether all that is here is of the partitions that there are, and is going nowhere.
+    fn may_repartition(&self) -> bool {
+        let nothing_moves = self.outgoing.is_empty() && self.fetching.is_empty();
+        nothing_moves && self.state.is_divided() && !self.is_changing()
+    }
+
+    /// Deals out some of what is in former partitions.
+    pub fn divide(&mut self) {
+        if !self.state.is_whole() {
+            let catalog = &self.catalog;
+            alone(&mut self.state).divide(DIVIDED_AT_ONCE, |operator| catalog.is_composite(operator));
+        }
+    }
+
+    fn repartition(&mut self, partitions: u32, tracked: bool) {
+        let before = self.state.layout();
+        if partitions != before.partitions {
+            alone(&mut self.state).repartition(Layout { partitions, ..before }, tracked);
+            self.work.begin_anew(partitions);
+        }
+    }
+
     /// Changes take effect: all that routes or executes from here on goes by them. The state of removed apps goes as
     /// far as this step may.
-    pub fn apply(&mut self, controls: &[Control]) {
+    pub fn apply(&mut self, controls: &[Control], tracked: bool) {
         for control in controls {
             match control {
-                Control::Place(placement) => self.view.placement = Arc::new(placement.clone()),
+                Control::Place(placement) => {
+                    self.repartition(placement.partitions(), tracked);
+                    self.view.placement = Arc::new(placement.clone());
+                }
                 control => self.removal.extend(Arc::make_mut(&mut self.catalog).apply(control)),
             }
         }
@@ -314,6 +348,9 @@ impl Ground {
         }
     }
 }
+
+/// Entities that are dealt out to other partitions at a time: about half a millisecond.
+const DIVIDED_AT_ONCE: usize = 512;
 
 /// The state, while nobody else has it.
 fn alone(state: &mut Arc<State>) -> &mut State {

@@ -62,6 +62,7 @@ use crate::sequence::sequencer::Sequencer;
 use crate::sequence::transaction::{CarriedTransaction, Request};
 use crate::snapshot::{RestoredState, RetainedState, WorkerSnapshot};
 use crate::state::State;
+use crate::state::entity::Layout;
 use crate::wire::fault::why;
 use crate::wire::message::{
     Begin, Finished, HandedOver, Message, Moving, MovingMail, MovingMode, Node, PartitionChanges, Replay, Replayed,
@@ -88,6 +89,10 @@ pub struct Worker<W> {
     carried: Vec<Slot<W>>,
     /// Queries that lacked what had not arrived here: for the next round.
     lacking: Vec<Slot<W>>,
+    /// What is here is being dealt out to other partitions.
+    divides: bool,
+    /// The next snapshot builds on none: partitions are others.
+    whole: bool,
     longs: Longs<W>,
     /// Changes of an epoch of the log, until it is applied.
     changes: EpochChanges,
@@ -132,6 +137,8 @@ impl<W> Worker<W> {
             early: Vec::new(),
             carried: Vec::new(),
             lacking: Vec::new(),
+            divides: false,
+            whole: false,
             longs: Longs::new(config.long_max),
             changes: EpochChanges::default(),
             position: Position::default(),
@@ -157,7 +164,7 @@ impl<W> Worker<W> {
         self.egress.restore(replies);
         for CarriedTransaction { tid, time, request } in carried {
             let (catalog, placement) = (self.ground.catalog(), &self.ground.view().placement);
-            if sequencer_of(&request, &self.config.layout, catalog, placement) != self.ground.me() {
+            if sequencer_of(&request, &self.layout(), catalog, placement) != self.ground.me() {
                 continue;
             }
             if request.retained {
@@ -168,6 +175,11 @@ impl<W> Worker<W> {
         self.carried.sort_unstable_by_key(|slot| slot.transaction.tid);
         // Partitions that were put into their place are new.
         self.track();
+    }
+
+    /// How keys are spread.
+    pub fn layout(&self) -> Layout {
+        self.ground.state().layout()
     }
 
     fn track(&mut self) {
@@ -332,7 +344,7 @@ impl<W> Worker<W> {
                 if !self.is_idle() || round != self.rounds.last().next() {
                     return Err(why::ANOTHER_ROUND);
                 }
-                changes.writes.check(&self.config.layout).map_err(|_| why::NO_WRITES)?;
+                changes.writes.check(&self.layout()).map_err(|_| why::NO_WRITES)?;
                 self.changes.append(changes);
                 Ok(())
             }
@@ -419,7 +431,12 @@ impl<W> Worker<W> {
         let releases =
             begin.controls.iter().any(Control::may_release) && !self.ground.catalog().quarantine().is_empty();
         let before = self.ground.view().placement.clone();
-        self.ground.apply(&begin.controls);
+        self.ground.apply(&begin.controls, self.config.snapshots);
+        let repartitions = self.ground.view().placement.partitions() != before.partitions();
+        if repartitions {
+            self.egress.repartition(self.layout());
+            (self.divides, self.whole) = (true, self.config.snapshots);
+        }
         if releases && !planted(Bug::RefusalsKept) {
             self.egress.forget_quarantined(self.ground.catalog().quarantine(), begin.epoch);
         }
@@ -427,7 +444,7 @@ impl<W> Worker<W> {
             self.depart(actions);
             self.incoming.await_all(self.ground.me(), &before, &self.ground.view().placement);
         }
-        if moves || begin.controls.iter().any(Control::is_deployment) {
+        if moves || repartitions || begin.controls.iter().any(Control::is_deployment) {
             self.longs.begin_all_again(&mut self.ground);
         }
         self.next = Some(Next::Begin(Box::new(begin)));
@@ -441,10 +458,21 @@ impl<W> Worker<W> {
             && let Some(next) = self.next.take()
         {
             self.arrive(actions);
+            self.divide(actions);
             match next {
                 Next::Begin(begin) => self.cut(*begin, actions),
                 Next::End(ended, executed) => self.finish(*ended, executed, actions),
             }
+        }
+    }
+
+    /// Deals out some of what is in former partitions; with the last of it the coordinator is told.
+    fn divide(&mut self, actions: &mut Vec<Action<W>>) {
+        self.ground.divide();
+        if self.divides && self.ground.state().is_divided() {
+            self.divides = false;
+            let version = self.ground.view().placement.version();
+            actions.push(Action::Send { to: Node::Coordinator, message: Message::Complete(version) });
         }
     }
 
@@ -568,7 +596,7 @@ impl<W> Worker<W> {
         // In a replay others may be there that the epoch did not take.
         self.carried.extend(rescheduled);
         self.carried.sort_unstable_by_key(|slot| slot.transaction.tid);
-        let more = self.has_work();
+        let more = self.has_work() || self.divides;
         self.woke = more;
         let finished = Finished {
             round,
@@ -588,7 +616,8 @@ impl<W> Worker<W> {
     // Migration.
 
     fn changes_owners(&self, control: &Control) -> bool {
-        matches!(control, Control::Place(next) if next.owners() != self.ground.view().placement.owners())
+        let now = &self.ground.view().placement;
+        matches!(control, Control::Place(next) if next.partitions() == now.partitions() && next.owners() != now.owners())
     }
 
     /// Whether all that was written in partitions that are to go is part of a snapshot, if such are taken.
@@ -694,7 +723,8 @@ impl<W> Worker<W> {
         let placement = self.ground.view().placement.clone();
         // Once the placement has changed, the old one's owner is not known here any more.
         let owns = |partition| version == placement.version() || placement.owner(partition) == from;
-        self.incoming.follow(from, version, changes, &self.config.layout, owns)
+        let layout = self.ground.state().layout();
+        self.incoming.follow(from, version, changes, &layout, owns)
     }
 
     /// Partitions are other workers' from now on.
@@ -725,7 +755,7 @@ impl<W> Worker<W> {
         if !shadows.is_empty() {
             self.ground.outgoing_mut().shadows_mut().begin(version, shadows);
         }
-        let layout = self.config.layout;
+        let layout = self.layout();
         let goes_to = |request: &Request| {
             let to = to.get(&partition_of(request.id, &layout)).filter(|_| request.retained);
             to.copied().filter(|_| !planted(Bug::MigrationKeepsCarried))
@@ -821,10 +851,15 @@ impl<W> Worker<W> {
         if !self.handover.is_done() {
             return Err(why::SNAPSHOT_UNDER_WAY);
         }
+        if self.divides {
+            return Err(why::DIVIDES);
+        }
         self.handover.begin();
         self.ground.state_mut().cut_delta();
         let part = WorkerSnapshot {
             epoch: self.position.epoch,
+            layout: self.layout(),
+            builds_on: !std::mem::take(&mut self.whole) || planted(Bug::SnapshotsContinued),
             hashes: self.ground.partitions().map(|(id, partition)| (id, partition.hash())).collect(),
             carried: self.carried(),
             replies: self.egress.cut_snapshot(),

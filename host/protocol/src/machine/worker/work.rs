@@ -41,6 +41,11 @@ impl PartitionWork {
         }
     }
 
+    /// There are so many partitions, none of which has done anything.
+    pub fn begin_anew(&mut self, partitions: u32) {
+        *self = PartitionWork::new(partitions);
+    }
+
     /// A partition is another worker's.
     pub fn forget(&mut self, partition: PartitionId) {
         self.0[usize::from(partition.0)] = Work::default();
