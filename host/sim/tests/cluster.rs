@@ -68,8 +68,6 @@ struct Cluster {
     reading: BTreeMap<(usize, RunId), Run>,
     /// Runs that have begun: of transactions, and of queries, that needed what a former owner still had.
     runs: usize,
-    /// Attempts that lacked what a former owner still had.
-    lacks: usize,
     /// Links between workers whose messages arrive late: after everything else that can happen, so also in later phases
     /// and rounds. Empty: every round ends with all messages delivered.
     slow: Vec<(Node, Node)>,
@@ -152,7 +150,6 @@ impl Cluster {
             figures: [0; 7],
             reading: BTreeMap::new(),
             runs: 0,
-            lacks: 0,
             slow: Vec::new(),
             migrating: false,
             migrations: 0,
@@ -362,20 +359,13 @@ impl Cluster {
                         &batch.catalog,
                     )),
                 };
-                let transactions: Vec<Started> = batch.transactions.iter().map(&mut start).collect();
-                let queries: Vec<Started> = batch.queries.iter().map(&mut start).collect();
-                let lacks = |started: &&Started| match started {
-                    Started::Local(execution) => execution.lacks,
-                    Started::Distributed(attempt, _) => attempt.lacking().is_some(),
-                };
-                self.lacks += transactions.iter().chain(&queries).filter(lacks).count();
+                let transactions = batch.transactions.iter().map(&mut start).collect();
+                let queries = batch.queries.iter().map(&mut start).collect();
                 worker::Input::Executed(Executed { transactions, queries })
             }
             Work::Task(task) => {
                 debug_assert!(matches!(task.kind, TaskKind::Root | TaskKind::Call { .. } | TaskKind::Resume { .. }));
-                let advanced = toy.advance(task);
-                self.lacks += usize::from(advanced.attempt.lacking().is_some());
-                worker::Input::TaskProgress(vec![advanced])
+                worker::Input::TaskProgress(vec![toy.advance(task)])
             }
             Work::Long(mut run) => match run.go_on(toy) {
                 Ok(execution) => worker::Input::LongEnded { run: run.id(), execution },
@@ -387,13 +377,13 @@ impl Cluster {
             },
             Work::Continue => worker::Input::Continue,
             Work::HandOver => worker::Input::HandOver,
-            Work::FallBack(batch) => {
-                let run = |members: &Vec<_>| run_component(toy, members, &batch.state, &batch.catalog);
-                let outcomes: Vec<_> = batch.components.iter().map(run).collect();
-                let executions = outcomes.iter().flat_map(|outcome| &outcome.executions);
-                self.lacks += executions.filter(|(_, execution)| execution.lacks).count();
-                worker::Input::FellBack(outcomes)
-            }
+            Work::FallBack(batch) => worker::Input::FellBack(
+                batch
+                    .components
+                    .iter()
+                    .map(|members| run_component(toy, members, &batch.state, &batch.catalog))
+                    .collect(),
+            ),
         };
         self.work(at, input);
         true
@@ -612,7 +602,7 @@ fn check(seed: u64, late: bool) -> [usize; 7] {
         assert_eq!(recovered.coordinator.position(), live.coordinator.position(), "seed {seed}: what is recovered");
         assert!(recovered.epochs.iter().all(|epoch| epoch.order.is_empty()), "nothing is executed to recover");
         // Who executes a record again, and has everything, postpones nobody.
-        let executes = live.lacks == 0 && live.runs == 0;
+        let executes = live.mode != MovingMode::Immediate || live.migrations == 0;
         if executes {
             let mut again = Cluster::new(&config, workers, Random::new(seat));
             for (at, record) in live.log.iter().enumerate() {

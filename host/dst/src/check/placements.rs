@@ -37,13 +37,16 @@ impl Known {
         Known { leader, members: members.to_vec(), owners, emptied: BTreeSet::new(), logged: None, live: false }
     }
 
+    /// The same, of so many partitions.
+    fn owners_in(&self, partitions: usize) -> impl Iterator<Item = &usize> {
+        (0..partitions).map(move |at| &self.owners[at * self.owners.len() / partitions])
+    }
+
     /// Why a generation cannot begin so that goes on from here.
     fn breaks(&self, next: &Known) -> Option<String> {
         let others = next.members.iter().any(|member| !self.emptied.contains(member));
         // In another number of partitions, each stays where most of it was.
-        let before = |at: usize| &self.owners[at * self.owners.len() / next.owners.len()];
-        for (partition, after) in next.owners.iter().enumerate() {
-            let before = before(partition);
+        for (partition, (before, after)) in self.owners_in(next.owners.len()).zip(&next.owners).enumerate() {
             if next.members.contains(before) && before != after {
                 return Some(format!(
                     "partition {partition} was node {before}'s, which is still there, and is {after}'s"
@@ -89,9 +92,8 @@ impl Placements {
         let stood = self.known.iter().rev().find(|known| known.live || known.logged.is_some());
         let last = fits.map(|at| &self.known[at]).or(stood.filter(|_| self.wanted));
         if let Some(last) = last.filter(|_| knows) {
-            let emptied = |node: &usize| {
-                !next.owners.contains(node) && (last.owners.contains(node) || last.emptied.contains(node))
-            };
+            let had = |node: &usize| last.owners_in(next.owners.len()).any(|owner| owner == node);
+            let emptied = |node: &usize| !next.owners.contains(node) && (had(node) || last.emptied.contains(node));
             next.emptied = members.iter().copied().filter(emptied).collect();
         }
         self.known.push(next);

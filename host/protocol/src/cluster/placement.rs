@@ -56,11 +56,11 @@ impl Placement {
     }
 
     /// The placement of so many partitions that follows on this one in the same generation, and on all up to version
-    /// `announced`: each is with the worker that has what most of it was.
-    #[must_use]
-    pub fn repartitioned(&self, announced: PlacementVersion, partitions: u32) -> Self {
+    /// `announced`, if each is made of what one worker has.
+    pub fn repartitioned(&self, announced: PlacementVersion, partitions: u32) -> Option<Self> {
         let version = self.version.max(announced).next();
-        Placement { version, ..Placement::new(repartition(&self.owners, partitions), self.workers) }
+        let owners = repartition_in_place(&self.owners, partitions)?;
+        Some(Placement { version, ..Placement::new(owners, self.workers) })
     }
 
     /// Whether it places so many partitions on so many members: another process may have said something else.
@@ -101,6 +101,17 @@ impl Placement {
 pub fn repartition(owners: &[WorkerId], partitions: u32) -> Vec<WorkerId> {
     let before = |id: u32| (u64::from(id) * owners.len() as u64 / u64::from(partitions)) as usize;
     (0..partitions).map(|id| owners[before(id)]).collect()
+}
+
+/// The same, if each is made of what one worker has.
+pub fn repartition_in_place(owners: &[WorkerId], partitions: u32) -> Option<Vec<WorkerId>> {
+    let next = repartition(owners, partitions);
+    let (before, after) = (owners.len() as u64, u64::from(partitions));
+    let is_of_one = |(id, owner): (u64, &WorkerId)| {
+        let made_of = (id * before / after) as usize..((id + 1) * before).div_ceil(after) as usize;
+        owners[made_of].iter().all(|one| one == owner)
+    };
+    (0..).zip(&next).all(is_of_one).then_some(next)
 }
 
 /// A worker of a generation, by what outlives that.
@@ -148,6 +159,17 @@ impl Seating {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn other_partitions_are_made_in_place_where_each_is_of_one_worker() {
+        let owners = |of: &[u16]| of.iter().map(|owner| WorkerId(*owner)).collect::<Vec<_>>();
+        assert_eq!(repartition(&owners(&[0, 1]), 6), owners(&[0, 0, 0, 1, 1, 1]));
+        assert_eq!(repartition_in_place(&owners(&[0, 1]), 6), Some(owners(&[0, 0, 0, 1, 1, 1])));
+        assert_eq!(repartition_in_place(&owners(&[0, 0, 1, 1]), 2), Some(owners(&[0, 1])));
+        assert_eq!(repartition_in_place(&owners(&[0, 1, 1, 1]), 2), None, "the first would be of two");
+        assert_eq!(repartition_in_place(&owners(&[0, 1]), 3), None, "the second would be of two");
+        assert_eq!(repartition(&owners(&[0, 1]), 3), owners(&[0, 0, 1]));
+    }
 
     #[test]
     fn what_another_process_says_of_a_placement_can_be_wrong_in_every_number() {

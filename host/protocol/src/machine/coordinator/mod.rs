@@ -306,7 +306,7 @@ impl<W> Coordinator<W> {
             let refused = |waiter| Action::Controlled { waiter, result: Err(Abort::new(Code::BadArguments, why)) };
             return actions.extend(waiter.map(refused));
         }
-        let next = self.placement.repartitioned(self.announced, partitions);
+        let next = self.placement.repartitioned(self.announced, partitions).expect("that was refused");
         self.announced = next.version();
         let mut migration = Migration::repartition(next, waiter);
         if !self.config.snapshots {
@@ -323,7 +323,16 @@ impl<W> Coordinator<W> {
         if partitions == self.layout.partitions {
             return Some(format!("there are {partitions} partitions already"));
         }
-        self.layout.repartitioned(partitions).err()
+        let in_place = || self.placement.repartitioned(self.announced, partitions).is_some();
+        match self.layout.repartitioned(partitions) {
+            Err(why) => Some(why),
+            Ok(_) if in_place() => None,
+            Ok(_) => Some(format!(
+                "some of {partitions} partitions would be made of what several workers have: take a multiple of {}, or mode \
+                 stop-and-restart",
+                self.layout.partitions
+            )),
+        }
     }
 
     /// Whether what is here is laid out as a snapshot would say.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::long::{Reads, Runner};
 use super::migration::{Fetching, Outgoing};
 use super::work::{PartitionWork, Work};
-use crate::cluster::placement::repartition;
+use crate::cluster::placement::repartition_in_place;
 use crate::cluster::worker_set::WorkerSet;
 use crate::execute::attempt::{Execution, Operation, RemoteResponse};
 use crate::execute::task::LocalView;
@@ -292,7 +292,8 @@ impl Ground {
             let follows = next.version() > now.version() && next.workers() == now.workers();
             if follows && next.partitions() != now.partitions() {
                 let layout = self.state.layout().repartitioned(next.partitions());
-                let stays = next.owners() == repartition(now.owners(), next.partitions());
+                let stays =
+                    repartition_in_place(now.owners(), next.partitions()).is_some_and(|made| made == next.owners());
                 if layout.is_err() || !stays || !self.may_repartition() {
                     return Some(why::PLACEMENT);
                 }
