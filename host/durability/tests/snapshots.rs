@@ -398,6 +398,32 @@ fn a_part_is_written_once_the_store_answers_unless_the_generation_is_over() {
 }
 
 #[test]
+fn a_snapshot_is_dealt_out_to_other_partitions_and_the_next_one_is_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let (cluster, _) = Cluster::with_snapshots(directory.path());
+    let sum = |restored: &RestoredState| {
+        let hashes = restored.partitions.iter().map(|(_, partition)| partition.hash().0);
+        hashes.fold(0u128, |sum, hash| sum.wrapping_add(hash))
+    };
+    let (begin, same) = cluster.begin(&Shelf::default()).unwrap();
+    assert!(begin.builds_on() && same.as_ref().unwrap().laid_in == PARTITIONS);
+    for partitions in [4 * PARTITIONS, 3 * PARTITIONS] {
+        let (begin, other) = cluster.begin_in(partitions, &Shelf::default()).unwrap();
+        let other = other.unwrap();
+        assert_eq!((begin.layout.partitions, begin.builds_on(), other.laid_in), (partitions, false, PARTITIONS));
+        assert_eq!(sum(&other), sum(same.as_ref().unwrap()), "nothing is lost, and nothing is there twice");
+        let layout = begin.layout;
+        for (id, partition) in other.partitions {
+            assert!(u32::from(id.0) < partitions);
+            let wrong = partition.into_entities().find(|(entity, _)| !entity.is_sound(&layout, false));
+            assert!(wrong.is_none(), "{wrong:?} is in partition {id}");
+        }
+    }
+    let unsound = cluster.begin_in(PARTITIONS + 1, &Shelf::default()).map(drop).unwrap_err().to_string();
+    assert!(unsound.contains("--partitions: 5 partitions: there can be 4"), "{unsound}");
+}
+
+#[test]
 fn a_generation_that_takes_over_fences_the_one_before() {
     let directory = tempfile::tempdir().unwrap();
     let (mut cluster, mut manifests) = Cluster::with_snapshots(directory.path());

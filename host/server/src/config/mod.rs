@@ -185,7 +185,7 @@ pub struct ServerConfig {
     /// after a slash, or `memory` to lose everything at exit
     #[arg(help_heading = roles::LOG, long, value_name = "KIND", default_value = "embedded")]
     pub log: LogKind,
-    /// Partitions that keys are spread over; decided when data begins, and checked against it later
+    /// Partitions that keys are spread over, for new data; for data that is there another multiple of its first number
     /// [default: as the data has it; 1024 for new data]
     #[arg(help_heading = roles::LOG, long, value_name = "N", value_parser = value_parser!(u32).range(1..65_536))]
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -87,6 +87,70 @@ async fn owners_change_in_a_cluster_that_is_idle_since_its_last_snapshot() {
     assert_eq!(cluster.call("testkit/a/k/append", "[2]").await.body, json!([1, 2]));
 }
 
+async fn repartitions_under_load(store: &[&str]) {
+    let mut cluster = Cluster::with_testkit_and(2, store).await;
+    let load = Load::on(&cluster.client());
+    load.goes_on(100).await;
+    let generation = cluster.generation().await;
+    let (status, plan) = migrate(&cluster, Method::POST, json!({ "partitions": 4096, "dry_run": true })).await;
+    assert_eq!(
+        (status, &plan["repartitioned"], &plan["partitions"]),
+        (StatusCode::OK, &json!(4096), &json!(0)),
+        "{plan}"
+    );
+    assert_eq!(plan["workers"][1]["after"]["partitions"], 2048, "{plan}");
+    for (goal, expected) in [
+        (json!({ "partitions": 4096 }), [2048, 2048]),
+        (json!({ "moves": [{ "partition": 1, "worker": 2 }] }), [2047, 2049]),
+        (json!({ "empty": 2, "mode": "immediate" }), [4096, 0]),
+        (json!({ "partitions": 2048 }), [2048, 0]),
+        (json!({ "balance": true, "by": "partitions" }), [1024, 1024]),
+    ] {
+        let (status, body) = migrate(&cluster, Method::POST, goal.clone()).await;
+        assert_eq!((status, &body["migrated"]), (StatusCode::OK, &json!(true)), "{goal}: {body}");
+        assert_eq!(body["migration"]["state"], "done", "{goal}: {body}");
+        assert_eq!(partitions_of(&cluster).await, expected, "{goal}");
+        load.goes_on(100).await;
+    }
+    assert_eq!(cluster.generation().await, generation, "nothing began anew");
+    // Half a partition cannot be at another worker than the other half.
+    let (status, _) = migrate(&cluster, Method::POST, json!({ "moves": [{ "partition": 0, "worker": 2 }] })).await;
+    assert_eq!(status, StatusCode::OK);
+    let (status, refused) = migrate(&cluster, Method::POST, json!({ "partitions": 1024 })).await;
+    let why = "some of 1024 partitions would be made of what several workers have: take a multiple of 2048, or mode \
+               stop-and-restart";
+    assert_eq!((status, refused["error"]["message"].as_str()), (StatusCode::BAD_REQUEST, Some(why)), "{refused}");
+    let goal = json!({ "partitions": 3072, "mode": "stop-and-restart" });
+    let (status, body) = migrate(&cluster, Method::POST, goal).await;
+    assert_eq!((status, &body["migration"]["repartitioned"]), (StatusCode::OK, &json!(3072)), "{body}");
+    assert!(cluster.generation().await > generation, "everything has rested");
+    load.goes_on(100).await;
+    let outcome = load.ends().await;
+    println!("{outcome}");
+    assert_eq!(outcome.unknown, 0, "no request was doubtful");
+
+    // Who begins anew knows the number, whatever that of the beginning was.
+    let state = cluster.state(&["testkit/a"]).await;
+    let before = cluster.generation().await;
+    cluster.kill(&[Role::Worker(0), Role::Worker(1), Role::Coordinator]).await;
+    cluster.run(&[Role::Coordinator, Role::Worker(0), Role::Worker(1)]).await;
+    cluster.settles(2, before).await;
+    assert_eq!(cluster.state(&["testkit/a"]).await, state);
+    assert_eq!(partitions_of(&cluster).await.iter().sum::<u64>(), 3072);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn there_are_other_partitions_under_load_and_nobody_notices() {
+    repartitions_under_load(&["--snapshot-interval", "200ms"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn there_are_other_partitions_without_snapshots_too() {
+    repartitions_under_load(&["--store", "none"]).await;
+}
+
+const UNSOUND: &str = "there can be 1024, as at the beginning, or a multiple of that up to 65536";
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_migrated_is_refused_in_one_line() {
     let cluster = Cluster::with_testkit(2).await;
@@ -100,10 +164,20 @@ async fn what_cannot_be_migrated_is_refused_in_one_line() {
         (json!({ "empty": 3 }), "there is no worker 3"),
         (json!({ "empty": 0 }), "there is no worker 0"),
         (json!({ "moves": [{ "partition": 1024, "worker": 1 }] }), "there is no partition 1024"),
-        (json!({}), "a migration has one of balance, empty, workers, only and moves"),
+        (json!({}), "a migration has one of balance, empty, workers, only, moves and partitions"),
+        (
+            json!({ "balance": true, "partitions": 2048 }),
+            "a migration has one of balance, empty, workers, only, moves and partitions",
+        ),
+        (json!({ "partitions": 1024 }), "there are 1024 partitions already"),
+        (json!({ "partitions": 0 }), UNSOUND),
+        (json!({ "partitions": 1500 }), UNSOUND),
+        (json!({ "partitions": 131072 }), UNSOUND),
     ] {
         let (status, body) = migrate(&cluster, Method::POST, goal.clone()).await;
-        assert_eq!((status, body["error"]["message"].as_str()), (StatusCode::BAD_REQUEST, Some(why)), "{goal}: {body}");
+        let message = body["error"]["message"].as_str().unwrap();
+        let is_said = if why == UNSOUND { message.ends_with(why) } else { message == why };
+        assert!(status == StatusCode::BAD_REQUEST && is_said, "{goal}: {body}");
     }
     let (status, body) = migrate(&cluster, Method::DELETE, json!({})).await;
     let why = "no migration is under way that can be cancelled";
