@@ -183,8 +183,8 @@ pub struct SnapshotScheduler<W> {
     newest: Option<(Epoch, LogPosition)>,
     /// The last snapshot that this process has taken.
     last: Option<SnapshotSummary>,
-    /// From this epoch on partitions are others.
-    anew: Option<Epoch>,
+    /// From these epochs on partitions are others.
+    anew: Vec<Epoch>,
 }
 
 #[derive(Debug)]
@@ -243,14 +243,14 @@ impl<W> SnapshotScheduler<W> {
             durable: reached,
             newest,
             last,
-            anew: None,
+            anew: Vec::new(),
         }
     }
 
     /// From an epoch on partitions are others: the first snapshot of these builds on none.
     pub fn begin_anew(&mut self, from: Epoch) {
         if !planted(Bug::SnapshotsContinued) {
-            self.anew = Some(from);
+            self.anew.push(from);
         }
     }
 
@@ -391,6 +391,7 @@ impl<W> SnapshotScheduler<W> {
             duration_us: now.since(putting.started).as_micros() as u64,
         };
         (self.newest, self.last) = (Some((epoch, position)), Some(summary.clone()));
+        self.anew.retain(|from| *from > epoch);
         let message = format!("a snapshot of epoch {epoch} was taken: {} bytes written", put.written_bytes);
         effects.push(SnapshotEffect::Diagnostic(Diagnostic::debug(message).generation(self.generation)));
         effects.extend(wanted.into_iter().map(|waiter| SnapshotEffect::Answer(waiter, Ok(summary.clone()))));
@@ -492,7 +493,7 @@ impl<W> SnapshotScheduler<W> {
         assert!(self.newest.is_none_or(|(_, position)| log_position >= position), "the log does not grow backwards");
         let is_other = |from: Epoch, newest: Epoch| newest < from && from <= header.epoch;
         let builds_on = self.newest.map(|(epoch, _)| epoch);
-        let builds_on = builds_on.filter(|newest| self.anew.is_none_or(|from| !is_other(from, *newest)));
+        let builds_on = builds_on.filter(|newest| !self.anew.iter().any(|from| is_other(*from, *newest)));
         let draft = Box::new(ManifestDraft {
             generation: self.generation,
             builds_on,

@@ -109,6 +109,31 @@ fn draft(effects: &Effects) -> &ManifestDraft {
 }
 
 #[test]
+fn the_first_snapshot_of_other_partitions_builds_on_none_however_soon_these_are_others_again() {
+    let _transcript = scenario!("snapshots");
+    let builds_on = |effects: Effects| match &effects[..] {
+        [SnapshotEffect::Put(draft)] => draft.builds_on,
+        other => panic!("{other:?}"),
+    };
+    let mut rig = Rig::new();
+    rig.scheduler.begin_anew(Epoch(4));
+    rig.scheduler.begin_anew(Epoch(5));
+    assert_eq!(builds_on(rig.all_written("first")), None);
+    rig.stored(put(2));
+    rig.maintained(Ok(None));
+    rig.scheduler.ended(Epoch(6));
+    for (epoch, before) in [(5, None), (6, Some(Epoch(5)))] {
+        rig.want("next");
+        rig.header(epoch, 9 + epoch);
+        rig.part(0, epoch);
+        rig.part(1, epoch);
+        assert_eq!(builds_on(rig.durable(epoch)), before, "{epoch}");
+        rig.stored(put(epoch));
+        rig.maintained(Ok(None));
+    }
+}
+
+#[test]
 fn a_manifest_is_put_when_all_is_written_and_the_log_is_durable_whatever_comes_last() {
     let _transcript = scenario!("snapshots");
     type Step = fn(&mut Rig) -> Effects;
