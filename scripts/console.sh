@@ -36,7 +36,7 @@ verb=$1; shift
 case $verb in
   build) npm run --silent types && npm run --silent format && npm run --silent build ;;
   check) npm run --silent check ;;
-  test) npm run --silent check && tests "$@" ;;
+  test) npm run --silent check && npm run --silent unit && tests "$@" ;;
   pictures)
     tests --grep @pictures
     mkdir -p ../docs/images

@@ -6,6 +6,7 @@ import { onRefusal } from './api/client';
 import { connect } from './api/events';
 import { useCluster, useLive } from './api/hooks';
 import { Page } from './components/basics';
+import { Boundary } from './components/boundary';
 import { Connection } from './components/connection';
 import { SignIn } from './components/sign-in';
 import { setTheme, theme, type Theme } from './components/theme';
@@ -112,7 +113,7 @@ function Frame() {
       </aside>
       <main id="content" ref={main}>
         <Connection />
-        {page(names(location))}
+        <Boundary of={location}>{page(names(location))}</Boundary>
       </main>
     </div>
   );
@@ -188,7 +189,15 @@ function Foot() {
       <p>
         <span className={`dot ${state}`} aria-hidden="true" />
         <span>
-          {{ open: 'Live', connecting: 'Connecting', lost: 'No connection', refused: 'A token is needed' }[state]}
+          {
+            {
+              open: 'Live',
+              connecting: 'Connecting',
+              lost: 'No connection',
+              refused: 'A token is needed',
+              forbidden: 'Not live',
+            }[state]
+          }
         </span>
         {cluster.data && <span className="quiet"> · {cluster.data.version}</span>}
       </p>

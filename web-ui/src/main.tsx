@@ -3,6 +3,7 @@ import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 import { ApiError } from './api/client';
 import { App } from './app';
+import { Boundary } from './components/boundary';
 import { applyTheme } from './components/theme';
 import './styles.css';
 
@@ -21,7 +22,9 @@ const client = new QueryClient({
 createRoot(document.getElementById('root')!).render(
   <StrictMode>
     <QueryClientProvider client={client}>
-      <App />
+      <Boundary of="">
+        <App />
+      </Boundary>
     </QueryClientProvider>
   </StrictMode>,
 );

@@ -1,5 +1,7 @@
 // An app: called from its form, its state looked at, its versions changed.
+import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
+import { promisify } from 'node:util';
 import { expect, test } from '@playwright/test';
 import { isAccessible, look, title, watch } from './pages';
 import { Server } from './server';
@@ -49,6 +51,54 @@ test('a function is called from its form', async ({ page }) => {
   await expect(page.locator('.value-text pre')).toContainText('"pieces": 3');
   await look(page, 'entity');
   check();
+});
+
+test('a call under the same key is made once', async ({ page }) => {
+  await server.call('shop/stock/once/put', [10, 3]);
+  await page.goto(`${server.admin}/apps/shop/stock/take`);
+  await page.getByLabel('key', { exact: true }).fill('once');
+  await page.getByLabel('pieces').fill('4');
+  await page.getByRole('button', { name: 'Call' }).click();
+  await expect(page.locator('.result pre')).toHaveText('12');
+  await page.getByRole('button', { name: 'Send it again under this key' }).click();
+  await expect(page.getByText('nothing has happened twice')).toBeVisible();
+  await expect(page.locator('.result pre')).toHaveText('12');
+  expect(await server.call('shop/stock/once/look', [])).toEqual({ pieces: 6, price: 3 });
+  await look(page, 'app-once');
+  // A fresh key for each call, unless one is given; other arguments under one that was used are refused.
+  await page.getByRole('button', { name: 'Call' }).click();
+  await expect.poll(() => server.call('shop/stock/once/look', [])).toEqual({ pieces: 2, price: 3 });
+  await page.getByLabel('Idempotency key').fill('mine');
+  await page.getByLabel('pieces').fill('1');
+  for (let at = 0; at < 2; at += 1) {
+    await page.getByRole('button', { name: 'Call' }).click();
+    await expect(page.locator('.result')).toContainText('Sent under the key mine');
+  }
+  expect(await server.call('shop/stock/once/look', [])).toEqual({ pieces: 1, price: 3 });
+  await page.getByLabel('pieces').fill('2');
+  await page.getByRole('button', { name: 'Call' }).click();
+  await expect(page.getByRole('alert')).toContainText('IDEMPOTENCY_MISMATCH');
+});
+
+test('programs call as the form does', async ({ page }) => {
+  await page.goto(`${server.admin}/apps/shop/stock/put?language=curl`);
+  await page.getByLabel('key', { exact: true }).fill("it's");
+  await page.getByLabel('pieces').fill('7');
+  await page.getByLabel('price').fill('2');
+  await page.getByText('The same call from a program').click();
+  const shown = page.locator('.snippets pre');
+  await expect(shown).toContainText('curl -X POST');
+  // As it is, with a key of this test's.
+  const command = (await shown.textContent())!.replace('$(uuidgen)', 'snippet');
+  await promisify(execFile)('bash', ['-c', command]);
+  expect(await server.call("shop/stock/it's/look", [])).toEqual({ pieces: 7, price: 2 });
+  for (const language of ['Shell', 'Python', 'TypeScript', 'Rust', 'Go', 'C'] as const) {
+    await page.getByText(language, { exact: true }).click();
+    await expect(page).toHaveURL(language === 'Shell' ? /put$/ : new RegExp(`language=${language}$`));
+    await expect(shown).toContainText('7');
+    await isAccessible(page);
+  }
+  await look(page, 'app-programs');
 });
 
 test('keys are found by what they begin with, a page at a time', async ({ page }) => {
@@ -136,6 +186,7 @@ test('digits of long numbers are kept, on the way there and back', async ({ page
 test('versions are rolled back, and an app is deleted by its name', async ({ page }) => {
   await server.deploy('other');
   await server.deploy('other');
+  await server.call('other/drawer/d/keep', [1]);
   await page.goto(`${server.admin}/apps/other`);
   const versions = page.getByRole('region', { name: 'Versions' });
   await expect(versions.getByRole('row')).toHaveCount(3);
@@ -148,7 +199,10 @@ test('versions are rolled back, and an app is deleted by its name', async ({ pag
   const dialog = page.getByRole('dialog');
   const really = dialog.getByRole('button', { name: 'Delete it and its state' });
   await expect(really).toBeDisabled();
-  await isAccessible(page);
+  // What is lost is named.
+  await expect(dialog.getByRole('row', { name: /^drawer .* 1 entity$/ })).toBeVisible();
+  await expect(dialog.getByRole('row', { name: /^stock .* 0 entities$/ })).toBeVisible();
+  await look(page, 'app-delete');
   await page.keyboard.press('Escape');
   await expect(dialog).toBeHidden();
   await page.getByRole('button', { name: 'Delete' }).click();

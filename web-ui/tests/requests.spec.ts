@@ -45,6 +45,11 @@ test('those that abort are found, and what they wanted', async ({ page }) => {
   await server.call('shop/order/o2/buy', [{ apple: 100_000 }]);
   await page.goto(`${server.admin}/requests`);
   await page.getByLabel('Show').selectOption('aborted');
+  await page.getByLabel('App').selectOption('shop');
+  // What is asked for is in the address.
+  await expect(page).toHaveURL(/\?kind=aborted&app=shop$/);
+  await page.reload();
+  await expect(page.getByLabel('Show')).toHaveValue('aborted');
   await expect(page.getByText('not enough apple').first()).toBeVisible();
   await page.getByRole('link', { name: 'shop/order.buy' }).first().click();
   await expect(page.getByRole('alert')).toContainText('not enough apple');

@@ -57,20 +57,31 @@ class Process {
 export class Server {
   private readonly directory = mkdtempSync(join(tmpdir(), 'styx-ui-'));
   private processes: Process[] = [];
+  private workers = new Map<number, Process>();
+  private options: string[] = [];
   admin = '';
   ingress = '';
 
   private constructor(private readonly token?: string) {}
 
-  /** Everything in one process; with a token of the operator's, if there is to be one. */
-  static async single(token?: string): Promise<Server> {
+  /** Everything in one process; with a token of the operator's, if there is to be one, and options of the server's. */
+  static async single(token?: string, ...options: string[]): Promise<Server> {
     const server = new Server(token);
+    server.options = options;
     await server.begin('127.0.0.1:0');
     return server;
   }
 
   private async begin(admin: string): Promise<void> {
-    const args = ['--data-dir', join(this.directory, 'data'), '--ingress-addr', '127.0.0.1:0', '--admin-addr', admin];
+    const args = [
+      ...this.options,
+      '--data-dir',
+      join(this.directory, 'data'),
+      '--ingress-addr',
+      '127.0.0.1:0',
+      '--admin-addr',
+      admin,
+    ];
     if (this.token) {
       const file = join(this.directory, 'token');
       writeFileSync(file, this.token);
@@ -102,7 +113,7 @@ export class Server {
     ]);
     this.processes = [coordinator];
     this.admin = `http://${coordinator.ready.admin}`;
-    for (let at = 1; at <= workers; at += 1) await this.worker(at);
+    for (let at = 1; at <= workers; at += 1) await this.beginWorker(at);
     const gateway = await Process.start([
       ...['--role', 'gateway', '--coordinator', coordinator.ready.cluster],
       ...['--admin-addr', '127.0.0.1:0', '--ingress-addr', '127.0.0.1:0'],
@@ -116,7 +127,8 @@ export class Server {
     }
   }
 
-  private async worker(at: number): Promise<void> {
+  /** Begins a worker, or begins it again where it was. */
+  async beginWorker(at: number): Promise<void> {
     const coordinator = this.processes[0]!.ready.cluster;
     const data = join(this.directory, `worker-${at}`);
     const args = [
@@ -129,7 +141,9 @@ export class Server {
       '--cluster-addr',
       '127.0.0.1:0',
     ];
-    this.processes.push(await Process.start([...args, '--threads', '1']));
+    const process = await Process.start([...args, '--threads', '1']);
+    this.workers.set(at, process);
+    this.processes.push(process);
   }
 
   async deploy(app: string): Promise<void> {
@@ -158,11 +172,27 @@ export class Server {
     return { id: response.headers.get('styx-request-id') ?? '', value: await response.json() };
   }
 
-  async issue(name: string, scopes: string[], expires_in: string | null = null): Promise<string> {
-    const body = JSON.stringify({ name, scopes, expires_in });
+  async issue(name: string, scopes: string[], expires_in: string | null = null, apps?: string[]): Promise<string> {
+    const body = JSON.stringify({ name, scopes, expires_in, apps });
     const headers = { authorization: `Bearer ${this.token}` };
     const response = await fetch(`${this.admin}/v1/tokens`, { method: 'POST', body, headers });
     return ((await response.json()) as { token: string }).token;
+  }
+
+  /** Has many calls made, as lines of JSON in one request; says how many committed. */
+  async batch(calls: object[]): Promise<number> {
+    const body = calls.map(call => JSON.stringify(call)).join('\n');
+    const response = await fetch(`${this.ingress}/v1/batch`, {
+      method: 'POST',
+      body,
+      headers: { 'content-type': 'application/x-ndjson' },
+    });
+    return (await response.text()).split('\n').filter(line => line && 'ok' in (JSON.parse(line) as object)).length;
+  }
+
+  /** Ends a worker as a crash does. */
+  async killWorker(at: number): Promise<void> {
+    await this.workers.get(at)!.stop('SIGKILL');
   }
 
   /** Ends it as a crash does. */

@@ -13,9 +13,11 @@ export interface Sample {
 }
 
 export interface Live {
-  state: 'connecting' | 'open' | 'lost' | 'refused';
+  state: 'connecting' | 'open' | 'lost' | 'refused' | 'forbidden';
   /** When the next attempt is made, if it is lost. */
   retryAt: number;
+  /** Which right the token lacks, if it is forbidden. */
+  forbidden: string;
   status: Schemas['Status'] | null;
   /** Seconds, oldest first; the last is under way. */
   samples: Sample[];
@@ -27,7 +29,7 @@ export interface Live {
 export const SECONDS = 120;
 const EPOCHS = 60;
 
-let live: Live = { state: 'connecting', retryAt: 0, status: null, samples: [], last: null, epochs: [] };
+let live: Live = { state: 'connecting', retryAt: 0, forbidden: '', status: null, samples: [], last: null, epochs: [] };
 const listeners = new Set<() => void>();
 
 export const snapshot = (): Live => live;
@@ -74,6 +76,7 @@ async function read(signal: AbortSignal): Promise<void> {
       update({ state: 'refused' });
       return refused(shown);
     }
+    if (response.status === 403) return update({ state: 'forbidden', forbidden: (await errorOf(response)).message });
     if (!response.ok || !response.body) throw await errorOf(response);
     attempts = 0;
     update({ state: 'open' });

@@ -1,5 +1,5 @@
 // What pages read and change, each with its place in the cache.
-import { useMutation, useQuery, useQueryClient, type UseQueryResult } from '@tanstack/react-query';
+import { useMutation, useQueries, useQuery, useQueryClient, type UseQueryResult } from '@tanstack/react-query';
 import { useSyncExternalStore } from 'react';
 import { ApiError, get, path, request, send, type Schemas } from './client';
 import { snapshot, subscribe, type Live } from './events';
@@ -16,8 +16,15 @@ export const useApps = () => useGet<Schemas['AppList']>(['catalog', 'apps'], '/v
 export const useApp = (app: string) => useGet<Schemas['AppView']>(['catalog', 'app', app], path('v1', 'apps', app));
 export const useCluster = () => useGet<Schemas['ClusterView']>(['cluster', 'overview'], '/v1/cluster', 5000);
 export const useWorkers = () => useGet<Schemas['WorkerList']>(['cluster', 'workers'], '/v1/workers', 2000);
+/** All of them; so many that it takes a while are read less often. */
 export const usePartitions = () =>
-  useGet<Schemas['PartitionList']>(['cluster', 'partitions'], '/v1/partitions?limit=65536', 2000);
+  useQuery<Schemas['PartitionList'], ApiError>({
+    queryKey: ['cluster', 'partitions'],
+    queryFn: () => get<Schemas['PartitionList']>('/v1/partitions?limit=65536'),
+    refetchInterval: ({ state }) => ((state.data?.total ?? 0) > 8192 ? 10_000 : 2000),
+    // Nearly all change each time: to look for what has not costs more than it saves.
+    structuralSharing: false,
+  });
 /** Migrations, the newest first; read often while one is under way. */
 export const useMigrations = () =>
   useQuery<Schemas['MigrationList'], ApiError>({
@@ -26,6 +33,10 @@ export const useMigrations = () =>
     refetchInterval: ({ state }) => (state.data?.migrations.some(isUnderWay) ? 500 : 5000),
   });
 export const isUnderWay = ({ ended }: Schemas['MigrationView']): boolean => ended == null;
+/** The latest epochs, the newest first; only where each matters. */
+export const useEpochs = (enabled: boolean) => useGet<Schemas['EpochList']>(['epochs'], '/v1/epochs', 500, enabled);
+export const useAutoscaler = (enabled: boolean) =>
+  useGet<Schemas['AutoscalerView']>(['cluster', 'autoscaler'], '/v1/autoscaler', 5000, enabled);
 export type RequestKind = 'recent' | 'slow' | 'aborted';
 export const useRequests = (kind: RequestKind = 'recent', app = '') =>
   useGet<Schemas['RequestList']>(
@@ -61,6 +72,18 @@ export function useEntries(app: string, operator: string, prefix: string, after:
 export const useEntity = (app: string, operator: string, key: string) =>
   useGet<Schemas['EntityView']>(['state', app, operator, 'entity', key], path('v1', 'state', app, operator, key), 5000);
 
+/** How many entities each operator of an app has: counted up to what one page may hold, so that asking costs little. */
+export const useEntityCounts = (app: string, operators: string[]) =>
+  useQueries({
+    queries: operators.map(operator => ({
+      queryKey: ['state', app, operator, 'count'],
+      queryFn: async () => {
+        const page = await get<Page>(`${path('v1', 'state', app, operator)}?limit=1000`);
+        return { entities: page.entries.length, more: page.next != null };
+      },
+    })),
+  });
+
 /** A change, after which what it has changed is read again. */
 export function useChange<Input, Output>(change: (input: Input) => Promise<Output>, ...changed: string[]) {
   const client = useQueryClient();
@@ -70,31 +93,37 @@ export function useChange<Input, Output>(change: (input: Input) => Promise<Outpu
   });
 }
 
-const forced = (force: boolean) => (force ? '?force=true' : '');
+/** What is done whatever it takes from others. */
+export const forced = (force: boolean) => (force ? '?force=true' : '');
 export const activate = ({ app, id, force }: { app: string; id: string; force: boolean }) =>
   send<Schemas['Activated']>('POST', `${path('v1', 'apps', app, 'deployments', id, 'activate')}${forced(force)}`);
 export const remove = ({ app, force }: { app: string; force: boolean }) =>
   send<Schemas['Removed']>('DELETE', `${path('v1', 'apps', app)}${forced(force)}`);
 export const takeSnapshot = () => send<Schemas['SnapshotSummary']>('POST', '/v1/snapshots');
-/** Has the browser save all entities of an operator as a file; the token goes with the request, as a link could not do. */
-export async function saveExport({ app, operator }: { app: string; operator: string }): Promise<{ epoch: number }> {
-  const response = await request(
-    'GET',
-    `${path('v1', 'apps', app, 'export')}?operator=${encodeURIComponent(operator)}`,
-  );
-  let lines: Blob;
+/** Has the browser save what a request answers; the token goes with it, as a link could not do. */
+async function save(from: string, name: string): Promise<Response> {
+  const response = await request('GET', from);
+  let body: Blob;
   try {
-    lines = await response.blob();
+    body = await response.blob();
   } catch {
-    throw new ApiError(0, 'INCOMPLETE', 'the export broke off', 'try again; `styx logs` and the server’s log say why');
+    throw new ApiError(0, 'INCOMPLETE', 'the answer broke off', 'try again; `styx logs` and the server’s log say why');
   }
   const link = document.createElement('a');
-  link.href = URL.createObjectURL(lines);
-  link.download = `${app}-${operator}.ndjson`;
+  link.href = URL.createObjectURL(body);
+  link.download = name;
   link.click();
   URL.revokeObjectURL(link.href);
+  return response;
+}
+/** All entities of an operator. */
+export async function saveExport({ app, operator }: { app: string; operator: string }): Promise<{ epoch: number }> {
+  const from = `${path('v1', 'apps', app, 'export')}?operator=${encodeURIComponent(operator)}`;
+  const response = await save(from, `${app}-${operator}.ndjson`);
   return { epoch: Number(response.headers.get('styx-epoch')) };
 }
+/** What an app's functions take and return. */
+export const saveOpenApi = (app: string) => save(path('v1', 'apps', app, 'openapi.json'), `${app}-openapi.json`);
 export const release = (id: string) => send<Schemas['Released']>('DELETE', path('v1', 'quarantine', id));
 export const issue = (wanted: Schemas['TokenRequest']) => send<Schemas['Issued']>('POST', '/v1/tokens', wanted);
 export const revoke = (id: string) => send<Schemas['Revoked']>('DELETE', path('v1', 'tokens', id));

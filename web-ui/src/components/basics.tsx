@@ -136,6 +136,12 @@ export function ErrorNotice({ error }: { error: ApiError | Error | null }) {
       }
     >
       {error.hint && <bdi>{line(error.hint)}</bdi>}
+      {error.code === 'FORBIDDEN' && (
+        <>
+          {' '}
+          <Link href="/access">What the token covers</Link>
+        </>
+      )}
     </Notice>
   );
 }
@@ -215,6 +221,37 @@ export function Command({ children }: { children: string }) {
       <Copy text={children} />
     </div>
   );
+}
+
+/** One of a few, each to be seen. */
+export function Switch<T extends string>({ label, all, chosen, name = line, onChoose }: SwitchProps<T>) {
+  const group = useId();
+  return (
+    <fieldset className="switch">
+      <legend className="unseen">{label}</legend>
+      {all.map(value => (
+        <label key={value}>
+          <input
+            type="radio"
+            name={group}
+            className="unseen"
+            checked={chosen === value}
+            onChange={() => onChoose(value)}
+          />
+          <span>{name(value)}</span>
+        </label>
+      ))}
+    </fieldset>
+  );
+}
+
+interface SwitchProps<T> {
+  label: string;
+  all: readonly T[];
+  chosen: T;
+  /** How one is called. */
+  name?: (value: T) => string;
+  onChoose: (value: T) => void;
 }
 
 /** A question before something that cannot be taken back. With `repeat` that has to be typed. */

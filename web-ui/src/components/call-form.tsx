@@ -4,14 +4,16 @@ import { Link } from 'wouter';
 import { ApiError, path, request, type Schemas } from '../api/client';
 import { useChange, useIdentity, useMay } from '../api/hooks';
 import { line } from '../lib/format';
-import { parse, stringify, type Json } from '../lib/json';
+import { parse, type Json } from '../lib/json';
 import { example, inputFor, typeOf } from '../lib/schema';
-import { Button, Card, Command, ErrorNotice, Notice, Tag } from './basics';
+import type { Target } from '../lib/snippets';
+import { Button, Card, ErrorNotice, Notice, Tag } from './basics';
+import { ingressOf, Snippets } from './snippets';
 import { Text, Value } from './value';
 
 type Parameter = Schemas['ParameterView'];
 
-interface Called {
+interface Called extends Call {
   value: Json | undefined;
   text: string;
   tid: string | null;
@@ -20,11 +22,21 @@ interface Called {
   took: number;
 }
 
-async function call({ to, body }: { to: string; body: string }): Promise<Called> {
+interface Call {
+  to: string;
+  body: string;
+  /** Idempotency key; none for what changes nothing. */
+  once: string;
+  /** The transaction that it was when it was sent before, if it was. */
+  before?: string | null;
+}
+
+async function call({ to, body, once, before }: Call): Promise<Called> {
   const started = performance.now();
   const response = await request('POST', to, body, {
     'content-type': 'application/json',
     'styx-trace': '1',
+    ...(once && { 'idempotency-key': once }),
   });
   const text = await response.text();
   const took = performance.now() - started;
@@ -35,7 +47,7 @@ async function call({ to, body }: { to: string; body: string }): Promise<Called>
     // A function may return anything.
   }
   const told = (name: string) => response.headers.get(`styx-${name}`);
-  return { value, text, tid: told('tid'), epoch: told('epoch'), id: told('request-id'), took };
+  return { to, body, once, before, value, text, tid: told('tid'), epoch: told('epoch'), id: told('request-id'), took };
 }
 
 export function CallForm({
@@ -52,6 +64,7 @@ export function CallForm({
     Object.fromEntries(fn.parameters.map(parameter => [parameter.name, start(parameter)])),
   );
   const [wrong, setWrong] = useState('');
+  const [fixed, setFixed] = useState('');
   const identity = useIdentity();
   const { why } = useMay('invoke', app);
   const change = useChange(call, 'state', 'cluster', 'requests', 'traffic');
@@ -61,10 +74,19 @@ export function CallForm({
     try {
       const body = args(fn.parameters, texts);
       setWrong('');
-      change.mutate({ to, body });
+      change.mutate({ to, body, once: fn.read_only ? '' : fixed || fresh() });
     } catch (error) {
       setWrong((error as Error).message);
     }
+  };
+  const target: Target | undefined = identity.data && {
+    url: ingressOf(identity.data, window.location),
+    app,
+    operator: operator.name,
+    key: key || 'KEY',
+    fn: fn.name,
+    args: given(fn.parameters, texts),
+    token: identity.data.known,
   };
   const takesCalls = identity.data?.calls ?? true;
   return (
@@ -98,12 +120,28 @@ export function CallForm({
         ))}
         {wrong && <Notice kind="bad" title={line(wrong)} />}
         {takesCalls ? (
-          <Button type="submit" kind="primary" denied={why} busy={change.isPending}>
-            Call
-          </Button>
+          <>
+            {!fn.read_only && (
+              <label className="field">
+                <span>
+                  Idempotency key <span className="quiet">a fresh one for each call, unless you give one</span>
+                </span>
+                <input
+                  value={fixed}
+                  maxLength={200}
+                  autoComplete="off"
+                  spellCheck={false}
+                  onChange={event => setFixed(event.target.value)}
+                />
+              </label>
+            )}
+            <Button type="submit" kind="primary" denied={why} busy={change.isPending}>
+              Call
+            </Button>
+          </>
         ) : (
           <Notice kind="info" title="Calls go to a gateway in a cluster">
-            <Command>{command(app, operator.name, key, fn, texts)}</Command>
+            This page may ask only where it is from. Call it so:
           </Notice>
         )}
       </form>
@@ -123,6 +161,28 @@ export function CallForm({
               </span>
             </p>
             {change.data.value === undefined ? <Text text={change.data.text} /> : <Value value={change.data.value} />}
+            {change.data.once && (
+              <p className="quiet once">
+                Sent under the key <code>{line(change.data.once)}</code>
+                {change.data.before && (
+                  <>
+                    {change.data.before === change.data.tid
+                      ? ' again: this is the answer of before, nothing has happened twice'
+                      : ' again'}
+                  </>
+                )}
+                <Button
+                  kind="quiet"
+                  denied={why}
+                  onClick={() => {
+                    const { to, body, once, tid } = change.data;
+                    change.mutate({ to, body, once, before: tid });
+                  }}
+                >
+                  Send it again under this key
+                </Button>
+              </p>
+            )}
             <p>
               <Link href={`/state/${[app, operator.name, key].map(encodeURIComponent).join('/')}`}>
                 What is in <bdi>{line(key)}</bdi> now
@@ -132,9 +192,19 @@ export function CallForm({
           </div>
         )}
       </div>
+      {target && (
+        <details className="programs" open={!takesCalls}>
+          <summary>The same call from a program</summary>
+          <Snippets target={target} />
+        </details>
+      )}
     </Card>
   );
 }
+
+/** A key that nobody has used. */
+const fresh = (): string =>
+  [...crypto.getRandomValues(new Uint8Array(16))].map(byte => byte.toString(16).padStart(2, '0')).join('');
 
 function Failed({ error }: { error: ApiError }) {
   return (
@@ -175,6 +245,21 @@ function args(parameters: Parameter[], texts: Record<string, string>): string {
     return [`${JSON.stringify(parameter.name)}:${argument(parameter.name, input, text)}`];
   });
   return `{${given.join(',')}}`;
+}
+
+/** The same for programs; what is no JSON yet is whatever would do. */
+function given(parameters: Parameter[], texts: Record<string, string>): Target['args'] {
+  const all = parameters.flatMap((parameter): [string, Json][] => {
+    const text = texts[parameter.name] ?? '';
+    const input = inputFor(parameter.schema);
+    if (text === '' && !parameter.required) return [];
+    try {
+      return [[parameter.name, parse(argument(parameter.name, input, text))]];
+    } catch {
+      return [[parameter.name, example(parameter.schema) as Json]];
+    }
+  });
+  return Object.fromEntries(all);
 }
 
 function argument(name: string, input: ReturnType<typeof inputFor>, text: string): string {
@@ -245,23 +330,4 @@ function Argument({
       )}
     </div>
   );
-}
-
-const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
-
-function command(
-  app: string,
-  operator: string,
-  key: string,
-  fn: Schemas['FunctionView'],
-  texts: Record<string, string>,
-): string {
-  const target = [app, operator, key || 'KEY', fn.name].map(encodeURIComponent).join('/');
-  let given = '';
-  try {
-    given = stringify(parse(args(fn.parameters, texts))).replace(/\n\s*/g, ' ');
-  } catch {
-    // Not yet.
-  }
-  return `styx call ${quoted(target)} ${quoted(given)}`;
 }

@@ -1,8 +1,11 @@
 // A migration: how far it is, and those that have ended.
+import { useEffect, useRef, useState } from 'react';
 import { path, send, type Schemas } from '../api/client';
-import { useChange } from '../api/hooks';
+import { useChange, useEpochs } from '../api/hooks';
+import { EVERY_SECONDS, useLatencyHistory } from '../api/latency';
 import { ago, bytes, count, plural, seconds } from '../lib/format';
 import { Button, Card, ErrorNotice, Table, Tag, number } from './basics';
+import { Chart } from './chart';
 
 type Migration = Schemas['MigrationView'];
 
@@ -37,8 +40,73 @@ export function MigrationProgress({ migration, denied }: { migration: Migration;
         {state !== 'arriving' && button('cancel', 'Cancel')}
       </div>
       <ErrorNotice error={changed.error} />
+      <Effects />
     </Card>
   );
+}
+
+const SECONDS = 120;
+
+/** What it costs those who call, as it happens: the longest epoch of each second, and latencies. */
+function Effects() {
+  const longest = useLongestEpochs();
+  const latencies = useLatencyHistory(SECONDS / EVERY_SECONDS);
+  const ago = (n: number) => (n === 0 ? 'now' : `${n} s ago`);
+  const called = latencies.some(({ count }) => count > 0);
+  return (
+    <div className="columns">
+      <div>
+        <h3>Longest epoch</h3>
+        <Chart
+          title="Longest epoch of each second"
+          labels={longest.map((_, at) => ago(longest.length - at - 1))}
+          format={seconds}
+          height={120}
+          series={[{ name: 'of the second', color: 'c-committed', values: longest }]}
+        />
+      </div>
+      <div>
+        <h3>Latency</h3>
+        {called ? (
+          <Chart
+            title="Latency"
+            labels={latencies.map((_, at) => ago((latencies.length - at - 1) * EVERY_SECONDS))}
+            format={seconds}
+            height={120}
+            series={[
+              { name: 'p50', color: 'c-committed', values: latencies.map(({ p50 }) => p50) },
+              { name: 'p99', color: 'c-fallback', values: latencies.map(({ p99 }) => p99) },
+            ]}
+          />
+        ) : (
+          <p className="quiet">
+            This process has answered no calls meanwhile. Where gateways take them, each has its figures at /metrics of
+            its admin port.
+          </p>
+        )}
+      </div>
+    </div>
+  );
+}
+
+/** In seconds, the oldest second first; none where no epoch has ended. */
+function useLongestEpochs(): (number | null)[] {
+  const epochs = useEpochs(true);
+  const found = useRef(new Map<number, number>());
+  const [longest, setLongest] = useState<(number | null)[]>([]);
+  useEffect(() => {
+    if (!epochs.data) return;
+    for (const { time, duration_us: took } of epochs.data.epochs) {
+      const second = Math.floor((time + took) / 1e6);
+      found.current.set(second, Math.max(found.current.get(second) ?? 0, took / 1e6));
+    }
+    const last = Math.max(...found.current.keys());
+    for (const second of found.current.keys()) if (second <= last - SECONDS) found.current.delete(second);
+    const first = Math.min(...found.current.keys());
+    if (!Number.isFinite(last)) return;
+    setLongest(Array.from({ length: last - first + 1 }, (_, at) => found.current.get(first + at) ?? null));
+  }, [epochs.data]);
+  return longest;
 }
 
 function Measure({ name, of, text }: { name: string; of: Schemas['Progress']; text: (n: number) => string }) {

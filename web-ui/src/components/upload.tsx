@@ -2,7 +2,7 @@
 import { useRef, useState } from 'react';
 import { useLocation } from 'wouter';
 import { isForcible, path, request, type Schemas } from '../api/client';
-import { useChange, useMay } from '../api/hooks';
+import { forced, useChange, useMay } from '../api/hooks';
 import { bytes, line } from '../lib/format';
 import { Button, Confirm, ErrorNotice, Notice } from './basics';
 
@@ -18,7 +18,7 @@ async function deploy({ app, file, dryRun, force = false }: Given): Promise<Sche
   const start = new Uint8Array(await file.slice(0, 4).arrayBuffer());
   const isComponent = start[0] === 0 && start[1] === 0x61;
   const type = isComponent ? 'application/wasm' : 'application/zip';
-  const to = `${path('v1', 'apps', app, 'deployments')}?dry_run=${dryRun}&force=${force}`;
+  const to = `${path('v1', 'apps', app, 'deployments')}${dryRun ? '?dry_run=true' : forced(force)}`;
   return (await request('POST', to, file, { 'content-type': type })).json() as Promise<Schemas['Deployed']>;
 }
 

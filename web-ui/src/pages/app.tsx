@@ -2,12 +2,12 @@
 import { useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import { isForcible, type Schemas } from '../api/client';
-import { activate, remove, useApp, useChange, useMay } from '../api/hooks';
-import { Button, Card, Confirm, Page, Pending, Table, Tag } from '../components/basics';
+import { activate, remove, saveOpenApi, useApp, useChange, useEntityCounts, useMay } from '../api/hooks';
+import { Button, Card, Confirm, ErrorNotice, Notice, Page, Pending, Table, Tag } from '../components/basics';
 import { CallForm } from '../components/call-form';
 import { Upload } from '../components/upload';
 import { useFunctionRates, type FunctionRate } from '../api/rates';
-import { ago, bytes, count, exact, line, rate, seconds } from '../lib/format';
+import { ago, bytes, count, exact, line, plural, rate, seconds } from '../lib/format';
 import { typeOf } from '../lib/schema';
 
 const at = (...parts: string[]) => `/${parts.map(encodeURIComponent).join('/')}`;
@@ -16,6 +16,7 @@ export function App({ name, operator, fn }: { name: string; operator?: string; f
   const app = useApp(name);
   const [removing, setRemoving] = useState(false);
   const { why } = useMay('deploy', name);
+  const description = useChange(saveOpenApi);
   const trail: [string, string][] = [['Apps', '/apps']];
   return (
     <Page
@@ -30,14 +31,9 @@ export function App({ name, operator, fn }: { name: string; operator?: string; f
       }
       actions={
         <>
-          <a
-            className="button plain"
-            href={`/v1/apps/${encodeURIComponent(name)}/openapi.json`}
-            target="_blank"
-            rel="noreferrer"
-          >
+          <Button busy={description.isPending} onClick={() => description.mutate(name)}>
             OpenAPI
-          </a>
+          </Button>
           <Button kind="danger" denied={why} onClick={() => setRemoving(true)}>
             Delete
           </Button>
@@ -45,6 +41,7 @@ export function App({ name, operator, fn }: { name: string; operator?: string; f
       }
     >
       <Pending of={app} />
+      <ErrorNotice error={description.error} />
       {app.data && (
         <>
           <div className="app-columns">
@@ -67,7 +64,7 @@ export function App({ name, operator, fn }: { name: string; operator?: string; f
           </div>
         </>
       )}
-      {removing && <Removal app={name} onClose={() => setRemoving(false)} />}
+      {removing && app.data && <Removal app={app.data} onClose={() => setRemoving(false)} />}
     </Page>
   );
 }
@@ -278,20 +275,68 @@ function Limits({ limits }: { limits: Schemas['Limits'] }) {
   );
 }
 
-function Removal({ app, onClose }: { app: string; onClose: () => void }) {
+function Removal({ app, onClose }: { app: Schemas['AppView']; onClose: () => void }) {
   const [, navigate] = useLocation();
+  const { name } = app;
   const change = useChange(remove, 'catalog', 'cluster');
+  const counted = useEntityCounts(
+    name,
+    app.operators.map(operator => operator.name),
+  );
   return (
     <Confirm
-      title={`Delete ${line(app)}?`}
+      title={`Delete ${line(name)}?`}
       action={isForcible(change.error) ? 'Delete it all the same' : 'Delete it and its state'}
-      repeat={app}
+      repeat={name}
       busy={change.isPending}
       error={change.error}
       onClose={onClose}
-      onConfirm={() => change.mutate({ app, force: isForcible(change.error) }, { onSuccess: () => navigate('/apps') })}
+      onConfirm={() =>
+        change.mutate({ app: name, force: isForcible(change.error) }, { onSuccess: () => navigate('/apps') })
+      }
     >
-      <p>All its versions and all its entities are removed. This cannot be taken back.</p>
+      <p>This cannot be taken back. What is lost:</p>
+      <table>
+        <tbody>
+          {app.operators.map((operator, at) => (
+            <tr key={operator.name}>
+              <th scope="row">
+                <bdi>{line(operator.name)}</bdi>
+              </th>
+              <td className="quiet">{plural(operator.functions.length, 'function')}</td>
+              <td className="number">
+                <Counted of={counted[at]} />
+              </td>
+            </tr>
+          ))}
+          <tr>
+            <th scope="row">all {plural(app.deployments.length, 'version')}</th>
+            <td />
+            <td />
+          </tr>
+        </tbody>
+      </table>
+      {app.imported_by.length > 0 && (
+        <Notice kind="warn" title={`${app.imported_by.map(line).join(', ')} will find nothing to call`}>
+          Their calls of it abort from then on.
+        </Notice>
+      )}
+      <p className="quiet">
+        To keep a copy: <code>styx state export {line(name)}</code>, or “Export all” at each operator’s state.
+      </p>
     </Confirm>
+  );
+}
+
+/** How many entities an operator has, as far as they were counted. */
+function Counted({ of }: { of: ReturnType<typeof useEntityCounts>[number] | undefined }) {
+  if (!of || of.isPending) return <span className="quiet">counting</span>;
+  if (!of.data) return <span className="quiet">not counted</span>;
+  const { entities, more } = of.data;
+  return (
+    <b>
+      {plural(entities, 'entity', 'entities')}
+      {more && ' or more'}
+    </b>
   );
 }

@@ -84,7 +84,7 @@ export function Cluster() {
       </Card>
       <Card title="Partitions" note="each key belongs to one of them">
         <Pending of={partitions} />
-        {partitions.data && <PartitionMap partitions={partitions.data.partitions} />}
+        {partitions.data && <PartitionMap partitions={partitions.data.partitions} at={partitions.dataUpdatedAt} />}
       </Card>
       {cluster.data && (
         <Card title="Identity">

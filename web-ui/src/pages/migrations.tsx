@@ -2,14 +2,16 @@
 import { useState, type FormEvent } from 'react';
 import { send, type Schemas } from '../api/client';
 import { isUnderWay, useChange, useCluster, useMay, useMigrations, usePartitions, useWorkers } from '../api/hooks';
+import { Autoscaler } from '../components/autoscaler';
 import { Button, Card, Confirm, ErrorNotice, Notice, Page, Pending, Table, number } from '../components/basics';
 import { MigrationHistory, MigrationProgress } from '../components/migration';
 import { PartitionMap } from '../components/partition-map';
 import { bytes, count, plural, seconds } from '../lib/format';
 
 type Wanted = Partial<Schemas['MigrationRequest']>;
-type Goal = 'balance' | 'empty' | 'moves';
+type Goal = 'balance' | 'workers' | 'only' | 'empty' | 'moves';
 type Mode = Schemas['Mode'];
+type By = Schemas['By'];
 
 const modes: Record<Mode, string> = {
   online: 'When the new owner has a copy (nobody waits)',
@@ -55,17 +57,23 @@ export function Migrations() {
           />
           <div aria-live="polite">
             <ErrorNotice error={planned.error ?? started.error} />
+            {planned.data?.plan.partitions === 0 && (
+              <Notice kind="info" title="Nothing has to move">
+                Partitions are as you want them.
+              </Notice>
+            )}
           </div>
         </Card>
       )}
       <Card title="Partitions" note={workers.data && plural(workers.data.workers.length, 'worker')}>
         <Pending of={partitions} />
-        {partitions.data && <PartitionMap partitions={partitions.data.partitions} />}
+        {partitions.data && <PartitionMap partitions={partitions.data.partitions} at={partitions.dataUpdatedAt} />}
       </Card>
+      {cluster.data && !single && <Autoscaler />}
       {!single && migrations.data && (
         <MigrationHistory migrations={migrations.data.migrations.filter(one => !isUnderWay(one))} />
       )}
-      {planned.data && (
+      {planned.data && planned.data.plan.partitions > 0 && (
         <Confirm
           title={`Move ${plural(planned.data.plan.partitions, 'partition')}?`}
           action="Start"
@@ -88,18 +96,36 @@ export function Migrations() {
 /** What is wanted. */
 function GoalForm({ workers, denied, busy, onAsk }: GoalProps) {
   const [goal, setGoal] = useState<Goal>('balance');
-  const [worker, setWorker] = useState('1');
+  const [worker, setWorker] = useState(String(workers[0] ?? 1));
+  const [many, setMany] = useState(String(workers.length));
+  const [chosen, setChosen] = useState<number[]>(workers);
   const [moved, setMoved] = useState('');
+  const [by, setBy] = useState<By>('load');
   const [mode, setMode] = useState<Mode>('online');
+  const [limit, setLimit] = useState('');
   const [wrong, setWrong] = useState('');
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    const list = numbers(moved);
     setWrong('');
-    if (goal === 'balance') onAsk({ balance: true, mode });
-    else if (goal === 'empty') onAsk({ empty: Number(worker), mode });
-    else if (list) onAsk({ moves: list.map(partition => ({ partition, worker: Number(worker) })), mode });
-    else setWrong('Partitions are numbers and ranges, such as 3, 17-20');
+    const list = numbers(moved);
+    // Bytes a second, of MiB.
+    const rate = limit.trim() === '' ? undefined : Math.round(Number(limit) * 2 ** 20);
+    if (rate !== undefined && !(rate > 0)) return setWrong('The limit is a number of MiB a second, such as 8 or 0.5');
+    const how = { mode, ...(rate !== undefined && { rate }) };
+    switch (goal) {
+      case 'balance':
+        return onAsk({ balance: true, by, ...how });
+      case 'workers':
+        return onAsk({ workers: Number(many), by, ...how });
+      case 'only':
+        if (chosen.length === 0) return setWrong('Choose the workers that are to have all');
+        return onAsk({ only: chosen, by, ...how });
+      case 'empty':
+        return onAsk({ empty: Number(worker), by, ...how });
+      case 'moves':
+        if (!list) return setWrong('Partitions are numbers and ranges, such as 3, 17-20');
+        return onAsk({ moves: list.map(partition => ({ partition, worker: Number(worker) })), ...how });
+    }
   };
   const choice = (value: Goal, text: string) => (
     <label>
@@ -111,21 +137,71 @@ function GoalForm({ workers, denied, busy, onAsk }: GoalProps) {
       <fieldset disabled={busy}>
         <legend className="unseen">What is wanted</legend>
         {choice('balance', 'Even shares of what is held and done')}
+        {choice('workers', 'Scale to so many workers')}
+        {choice('only', 'All to workers that I choose')}
         {choice('empty', 'Empty a worker, before it leaves')}
         {choice('moves', 'Move partitions that I name')}
+      </fieldset>
+      <fieldset disabled={busy} className="how">
+        <legend className="unseen">How</legend>
+        {goal === 'workers' && (
+          <label className="field">
+            <span>Workers, of {workers.length}</span>
+            <input
+              type="number"
+              min={1}
+              max={workers.length}
+              value={many}
+              required
+              onChange={event => setMany(event.target.value)}
+            />
+          </label>
+        )}
+        {goal === 'only' && (
+          <div className="field" role="group" aria-label="Workers that are to have all">
+            <span>Workers that are to have all</span>
+            <div className="filters">
+              {workers.map(worker => (
+                <label key={worker}>
+                  <input
+                    type="checkbox"
+                    checked={chosen.includes(worker)}
+                    onChange={event =>
+                      setChosen(
+                        event.target.checked
+                          ? [...chosen, worker].sort((a, b) => a - b)
+                          : chosen.filter(one => one !== worker),
+                      )
+                    }
+                  />{' '}
+                  {worker}
+                </label>
+              ))}
+            </div>
+          </div>
+        )}
         {goal === 'moves' && (
           <label className="field">
             <span>Partitions</span>
             <input value={moved} placeholder="3, 17-20" onChange={event => setMoved(event.target.value)} required />
           </label>
         )}
-        {goal !== 'balance' && (
+        {(goal === 'empty' || goal === 'moves') && (
           <label className="field">
             <span>{goal === 'empty' ? 'Worker to empty' : 'Worker that is to have them'}</span>
             <select value={worker} onChange={event => setWorker(event.target.value)}>
               {workers.map(worker => (
                 <option key={worker}>{worker}</option>
               ))}
+            </select>
+          </label>
+        )}
+        {goal !== 'moves' && (
+          <label className="field">
+            <span>Shares are even by</span>
+            <select value={by} onChange={event => setBy(event.target.value as By)}>
+              <option value="load">load: bytes and calls</option>
+              <option value="partitions">number of partitions</option>
             </select>
           </label>
         )}
@@ -138,6 +214,12 @@ function GoalForm({ workers, denied, busy, onAsk }: GoalProps) {
               </option>
             ))}
           </select>
+        </label>
+        <label className="field">
+          <span>
+            Most that each worker copies, MiB a second <span className="quiet">the coordinator’s limit, if empty</span>
+          </span>
+          <input inputMode="decimal" value={limit} onChange={event => setLimit(event.target.value)} />
         </label>
       </fieldset>
       {wrong && <Notice kind="bad" title={wrong} />}

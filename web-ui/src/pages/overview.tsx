@@ -1,20 +1,19 @@
 // What the cluster does, in ten seconds.
-import { useEffect, useRef, useState } from 'react';
 import { Link } from 'wouter';
 import type { Schemas } from '../api/client';
 import { SECONDS, type Live, type Sample } from '../api/events';
 import { useApps, useCluster, useIdentity, useLive, useRequests, useSnapshots, useTraffic } from '../api/hooks';
+import { EVERY_SECONDS, useLatencyHistory, type Window } from '../api/latency';
 import { Card, Figure, Notice, Page, Pending, Tag } from '../components/basics';
 import { Chart } from '../components/chart';
 import { FirstApp } from '../components/first-app';
 import { ago, bytes, count, line, plural, rate, seconds } from '../lib/format';
-import { minus, percentile, total, type Buckets } from '../lib/latency';
 
 export function Overview() {
   const live = useLive();
   const apps = useApps();
   const cluster = useCluster();
-  const history = useLatencyHistory();
+  const history = useLatencyHistory(WINDOWS);
   const now = recent(live.samples);
   return (
     <Page
@@ -237,38 +236,7 @@ function Throughput({ samples }: { samples: Sample[] }) {
 
 const secondsAgo = (n: number) => (n === 0 ? 'now' : `${n} s ago`);
 
-/** Latencies of a window between two readings. */
-interface Window {
-  p50: number | null;
-  p99: number | null;
-  count: number;
-}
-
-const EVERY_SECONDS = 2;
 const WINDOWS = SECONDS / EVERY_SECONDS;
-
-function useLatencyHistory(): Window[] {
-  const traffic = useTraffic();
-  const before = useRef<Buckets | null>(null);
-  const [history, setHistory] = useState<Window[]>([]);
-  useEffect(() => {
-    if (!traffic.data) return;
-    const buckets = total(traffic.data);
-    if (before.current) {
-      const window = minus(buckets, before.current);
-      setHistory(history => [
-        ...history.slice(-WINDOWS + 1),
-        {
-          p50: percentile(window, 0.5),
-          p99: percentile(window, 0.99),
-          count: window.reduce((sum, [, n]) => sum + n, 0),
-        },
-      ]);
-    }
-    before.current = buckets;
-  }, [traffic.data, traffic.dataUpdatedAt]);
-  return history;
-}
 
 function LatencyChart({ history, cluster }: { history: Window[]; cluster: Schemas['ClusterView'] | undefined }) {
   if (cluster?.mode === 'cluster') {

@@ -1,20 +1,17 @@
 // Requests that were watched or aborted: the way to why one was slow, or failed.
-import { useState } from 'react';
 import { Link } from 'wouter';
 import { path } from '../api/client';
 import { useApps, useRequests, type RequestKind } from '../api/hooks';
+import { useChoice, useParameter } from '../components/address';
 import { Card, Command, Page, Pending, Table, Tag, number } from '../components/basics';
 import { ago, line, seconds, shorten } from '../lib/format';
 
-const KINDS: [RequestKind, string][] = [
-  ['recent', 'Recent'],
-  ['slow', 'Slowest'],
-  ['aborted', 'Aborted'],
-];
+const KINDS: readonly RequestKind[] = ['recent', 'slow', 'aborted'];
+const NAMES: Record<RequestKind, string> = { recent: 'Recent', slow: 'Slowest', aborted: 'Aborted' };
 
 export function Requests() {
-  const [kind, setKind] = useState<RequestKind>('recent');
-  const [app, setApp] = useState('');
+  const [kind, setKind] = useChoice('kind', KINDS, 'recent');
+  const [app, setApp] = useParameter('app');
   const apps = useApps();
   const requests = useRequests(kind, app);
   const all = requests.data?.requests ?? [];
@@ -28,6 +25,9 @@ export function Requests() {
             <span>App</span>
             <select value={app} onChange={event => setApp(event.target.value)}>
               <option value="">All</option>
+              {app && apps.data && !apps.data.apps.some(({ name }) => name === app) && (
+                <option value={app}>{line(app)}</option>
+              )}
               {apps.data?.apps.map(({ name }) => (
                 <option key={name} value={name}>
                   {line(name)}
@@ -38,9 +38,9 @@ export function Requests() {
           <label className="field inline">
             <span>Show</span>
             <select value={kind} onChange={event => setKind(event.target.value as RequestKind)}>
-              {KINDS.map(([value, name]) => (
+              {KINDS.map(value => (
                 <option key={value} value={value}>
-                  {name}
+                  {NAMES[value]}
                 </option>
               ))}
             </select>
@@ -50,10 +50,7 @@ export function Requests() {
     >
       <Pending of={requests} />
       {requests.data && (
-        <Card
-          note={`${requests.data.waiting} wait for their epoch`}
-          title={KINDS.find(([known]) => known === kind)?.[1]}
-        >
+        <Card note={`${requests.data.waiting} wait for their epoch`} title={NAMES[kind]}>
           {all.length === 0 ? (
             <>
               <p className="empty">None yet. Have one watched:</p>

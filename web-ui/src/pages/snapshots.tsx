@@ -1,16 +1,32 @@
 // Snapshots, and the log that they shorten.
+import { useState } from 'react';
 import { takeSnapshot, useChange, useLive, useMay, useSnapshots } from '../api/hooks';
-import { Button, Card, ErrorNotice, Figure, Notice, Page, Pending, Table, Tag, number } from '../components/basics';
+import {
+  Button,
+  Card,
+  Command,
+  ErrorNotice,
+  Figure,
+  Notice,
+  Page,
+  Pending,
+  Table,
+  Tag,
+  number,
+} from '../components/basics';
 import { ago, bytes, count, line, plural, seconds } from '../lib/format';
+import { quoted } from '../lib/snippets';
 
 export function Snapshots() {
   const snapshots = useSnapshots();
   const live = useLive();
   const change = useChange(takeSnapshot, 'snapshots');
   const { why } = useMay('operate');
+  const [chosen, setChosen] = useState('');
   const last = snapshots.data?.last;
   const newest = snapshots.data?.snapshots.findLast(snapshot => 'epoch' in snapshot);
   const epoch = live.last?.last?.epoch;
+  const since = newest && 'epoch' in newest && epoch !== undefined ? Math.max(0, epoch - newest.epoch) : undefined;
   return (
     <Page
       title="Snapshots"
@@ -38,15 +54,19 @@ export function Snapshots() {
         )}
       </div>
       {snapshots.data && (
-        <div className="figures five">
+        <div className="figures six">
           <Figure name="Snapshots" value={count(snapshots.data.snapshots.length)} />
           <Figure name="Newest, of epoch" value={newest && 'epoch' in newest ? count(newest.epoch) : '–'} />
           <Figure
-            name="Epochs since, in the log"
-            value={newest && 'epoch' in newest && epoch !== undefined ? count(Math.max(0, epoch - newest.epoch)) : '–'}
+            name="Taken"
+            value={newest && 'epoch' in newest ? <Age created={newest.created} since={since} /> : '–'}
           />
-          <Figure name="The last took" value={last ? seconds(last.duration_us / 1e6) : '–'} />
-          <Figure name="and wrote" value={last ? bytes(last.written_bytes) : '–'} />
+          <Figure name="Epochs since, in the log" value={since === undefined ? '–' : count(since)} />
+          <Figure
+            name="The last took, and wrote"
+            value={last ? seconds(last.duration_us / 1e6) : '–'}
+            {...(last && { unit: bytes(last.written_bytes) })}
+          />
         </div>
       )}
       {snapshots.data && (
@@ -97,6 +117,55 @@ export function Snapshots() {
           )}
         </Card>
       )}
+      {snapshots.data?.place && (
+        <div className="columns">
+          <Card title="Verify, and take along">
+            <p className="quiet">Every byte of the newest is read and checked, whether the server runs or not.</p>
+            <Command>{`styx snapshots verify ${at(snapshots.data.place)}`}</Command>
+            <p className="quiet">To a backup; elsewhere another server begins with it.</p>
+            <Command>{`styx snapshots export /mnt/backup ${at(snapshots.data.place)}`}</Command>
+            <Command>{'styx snapshots import /mnt/backup --data-dir new'}</Command>
+          </Card>
+          <Card title="Go back">
+            <p className="quiet">
+              With the server stopped, and its data directory. What came after the snapshot is set aside, not deleted.
+            </p>
+            <label className="field">
+              <span>To which snapshot</span>
+              <select value={chosen} onChange={event => setChosen(event.target.value)}>
+                <option value="">the newest</option>
+                {snapshots.data.snapshots.toReversed().map(
+                  snapshot =>
+                    'epoch' in snapshot && (
+                      <option key={snapshot.sequence} value={snapshot.sequence}>
+                        {snapshot.sequence}, of epoch {count(snapshot.epoch)}, {ago(snapshot.created)}
+                      </option>
+                    ),
+                )}
+              </select>
+            </label>
+            <Command>{`styx snapshots verify ${chosen ? `${chosen} ` : ''}${at(snapshots.data.place)}`}</Command>
+            <Command>{`styx snapshots restore ${chosen ? `${chosen} ` : ''}--data-dir .styx ${at(snapshots.data.place)}`}</Command>
+          </Card>
+        </div>
+      )}
     </Page>
+  );
+}
+
+/** Where the store is, as an option. */
+const at = (place: string) => `--store ${quoted(place)}`;
+
+/** An age that is more than snapshots should have while there is something to be kept: they are taken every few seconds. */
+const OLD_SECONDS = 120;
+
+function Age({ created, since }: { created: string; since: number | undefined }) {
+  const isOld = since !== undefined && since > 0 && Date.now() - Date.parse(created) > OLD_SECONDS * 1000;
+  return isOld ? (
+    <span className="old" title="Epochs have ended since: see the server’s log for why none was taken">
+      {ago(created)}
+    </span>
+  ) : (
+    ago(created)
   );
 }

@@ -1,0 +1,41 @@
+// Where the cells of a map are, and what is in them.
+
+export interface Grid {
+  across: number;
+  down: number;
+  /** Side of a cell with the space after it, in pixels of the screen. */
+  pitch: number;
+}
+
+/** As many rows as cells of a good size need; never so small that they cannot be told apart. */
+export function gridOf(cells: number, width: number, density: number): Grid {
+  const height = cells <= 4096 ? 260 : 460;
+  const wanted = Math.sqrt((width * height) / Math.max(1, cells)) * density;
+  const pitch = Math.max(2, Math.min(Math.floor(wanted), Math.floor(22 * density)));
+  const across = Math.max(1, Math.min(cells, Math.floor((width * density) / pitch)));
+  return { across, down: Math.ceil(cells / across), pitch };
+}
+
+/** The cell at a place, in pixels of the screen. */
+export function cellAt({ across, pitch }: Grid, cells: number, x: number, y: number): number | null {
+  const [column, row] = [Math.floor(x / pitch), Math.floor(y / pitch)];
+  const at = row * across + column;
+  return column < 0 || row < 0 || column >= across || at >= cells ? null : at;
+}
+
+/** Which cell a key leads to. */
+export function cellBy(key: string, at: number, { across }: Grid, cells: number): number | null {
+  const to = {
+    ArrowLeft: at - 1,
+    ArrowRight: at + 1,
+    ArrowUp: at - across,
+    ArrowDown: at + across,
+    Home: 0,
+    End: cells - 1,
+  }[key];
+  return to === undefined ? null : to < 0 || to >= cells ? at : to;
+}
+
+/** How strong a value is shown beside the most, 0 to 1: by its logarithm, as few have most. */
+export const strength = (value: number, most: number): number =>
+  value <= 0 || most <= 0 ? 0 : Math.log1p(value) / Math.log1p(most);

@@ -1,0 +1,104 @@
+// What pages take: bytes, time until something is seen, and with very much to show.
+import { expect, test, type Page } from '@playwright/test';
+import { look } from './pages';
+import { Server } from './server';
+
+let server: Server;
+test.beforeAll(async () => {
+  server = await Server.single(undefined, '--partitions', '65536');
+  await server.deploy('shop');
+});
+test.afterAll(() => server?.stop());
+
+/** The least of a few: the machine may do something else meanwhile. */
+async function least(times: number, of: () => Promise<number>): Promise<number> {
+  const all: number[] = [];
+  for (let at = 0; at < times; at += 1) all.push(await of());
+  return Math.min(...all);
+}
+
+test('the first page is small, and seen within a second', async ({ browser }) => {
+  let bytes = 0;
+  const paint = await least(3, async () => {
+    const context = await browser.newContext();
+    const page = await context.newPage();
+    await page.goto(server.admin);
+    await expect(page.getByRole('heading', { level: 1 })).toHaveText('Overview');
+    const [first, loaded] = await page.evaluate(() => {
+      const entries = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')];
+      const all = (entries as PerformanceResourceTiming[]).filter(({ name }) => !name.includes('/v1/'));
+      const paint = performance.getEntriesByName('first-contentful-paint')[0]!;
+      return [paint.startTime, all.reduce((sum, entry) => sum + entry.transferSize, 0)] as const;
+    });
+    bytes = loaded;
+    await context.close();
+    return first;
+  });
+  console.log(`  first paint after ${Math.round(paint)} ms, ${bytes} bytes`);
+  expect(bytes).toBeGreaterThan(50_000);
+  expect(bytes).toBeLessThanOrEqual(350_000);
+  expect(paint).toBeLessThan(1000);
+});
+
+test('an operator with very many entities opens at once', async ({ page }) => {
+  // As many as can be there within some seconds.
+  const until = Date.now() + 15_000;
+  let entities = 0;
+  while (Date.now() < until) {
+    const from = entities;
+    const calls = Array.from({ length: 5000 }, (_, n) => ({
+      id: n,
+      app: 'shop',
+      operator: 'stock',
+      key: `k${from + n}`,
+      function: 'put',
+      args: [n],
+    }));
+    entities += await server.batch(calls);
+  }
+  expect(entities).toBeGreaterThan(5000);
+  await page.goto(`${server.admin}/state`);
+  const rows = page.getByRole('region', { name: 'Entities' }).getByRole('row');
+  const open = async () => {
+    await page.goto(`${server.admin}/state`);
+    await expect(page.getByRole('link', { name: 'stock' })).toBeVisible();
+    const took = await page.evaluate(async () => {
+      const link = [...document.querySelectorAll('main a')].find(({ textContent }) => textContent === 'stock');
+      const started = performance.now();
+      (link as HTMLAnchorElement).click();
+      while (document.querySelectorAll('main tbody tr').length < 50) await new Promise(requestAnimationFrame);
+      return performance.now() - started;
+    });
+    await expect(rows).toHaveCount(51);
+    return took;
+  };
+  const took = await least(5, open);
+  console.log(`  ${entities} entities: the page of their operator opens in ${Math.round(took)} ms`);
+  expect(took).toBeLessThan(300);
+});
+
+test('a map of 65,536 partitions is drawn, and told', async ({ page }) => {
+  await page.goto(`${server.admin}/cluster?colour=size`);
+  const map = page.getByRole('img', { name: 'Partitions by worker: worker 1 has 65536' });
+  await expect(map).toBeVisible();
+  await expect(page.getByText('Stronger cells hold more bytes.')).toBeVisible();
+  expect(await colours(page)).toBeGreaterThan(3);
+  await map.focus();
+  await page.keyboard.press('End');
+  await expect(page.getByText('Partition 65535, worker 1')).toBeVisible();
+  await page.getByText('Load', { exact: true }).click();
+  await expect(page).toHaveURL(/colour=load$/);
+  await page.getByText('As a table').click();
+  await expect(page.getByRole('region', { name: 'Partitions', exact: true }).last().getByRole('row')).toHaveCount(51);
+  await page.getByRole('button', { name: 'Those after' }).click();
+  await expect(page.getByText('51 to 100 of 65,536')).toBeVisible();
+  await look(page, 'cluster-65536');
+});
+
+/** How many colours the map has. */
+const colours = (page: Page) =>
+  page.evaluate(() => {
+    const canvas = document.querySelector('.cells canvas') as HTMLCanvasElement;
+    const { data } = canvas.getContext('2d')!.getImageData(0, 0, canvas.width, canvas.height);
+    return new Set(new Uint32Array(data.buffer)).size;
+  });
