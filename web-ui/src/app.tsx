@@ -74,6 +74,10 @@ function Frame() {
   const live = useLive();
   const first = useRef(true);
   useRereading();
+  // On a narrow screen the names of the pages scroll.
+  useEffect(() => {
+    document.querySelector('.side nav .here')?.scrollIntoView({ block: 'nearest', inline: 'center' });
+  }, [location]);
   // Whoever uses a keyboard or hears the page begins at its top.
   useEffect(() => {
     if (first.current) {

@@ -19,7 +19,7 @@ test('a function is called from its form', async ({ page }) => {
   await title(page, 'shop');
   await page.getByRole('link', { name: /^put\(/ }).click();
   await expect(page).toHaveURL(/\/apps\/shop\/stock\/put$/);
-  await page.getByLabel('key').fill('apple');
+  await page.getByLabel('key', { exact: true }).fill('apple');
   await page.getByLabel('pieces').fill('5');
   await page.getByLabel('price').fill('30');
   await page.getByRole('button', { name: 'Call' }).click();
@@ -27,7 +27,7 @@ test('a function is called from its form', async ({ page }) => {
   await look(page, 'app');
   // Arguments of every kind, and the result.
   await page.getByRole('link', { name: /^buy\(/ }).click();
-  await page.getByLabel('key').fill('o1');
+  await page.getByLabel('key', { exact: true }).fill('o1');
   await page.getByLabel('items').fill('{"apple": 2}');
   await page.getByLabel('express').selectOption('true');
   await page.getByLabel('pay').selectOption('cash');
@@ -83,8 +83,8 @@ test('a call under the same key is made once', async ({ page }) => {
 test('programs call as the form does', async ({ page }) => {
   await page.goto(`${server.admin}/apps/shop/stock/put?language=curl`);
   await page.getByLabel('key', { exact: true }).fill("it's");
-  await page.getByLabel('pieces').fill('7');
-  await page.getByLabel('price').fill('2');
+  await page.getByRole('textbox', { name: 'pieces' }).fill('7');
+  await page.getByRole('textbox', { name: 'price' }).fill('2');
   await page.getByText('The same call from a program').click();
   const shown = page.locator('.snippets pre');
   await expect(shown).toContainText('curl -X POST');
@@ -174,7 +174,7 @@ test('values and names of anybody are shown and do nothing', async ({ page }) =>
 test('digits of long numbers are kept, on the way there and back', async ({ page }) => {
   const exact = '[12345678901234567890, 0.1234567890123456789, 1.0]';
   await page.goto(`${server.admin}/apps/shop/drawer/keep`);
-  await page.getByLabel('key').fill('digits');
+  await page.getByLabel('key', { exact: true }).fill('digits');
   await page.getByLabel('value').fill('12345678901234567890');
   await page.getByRole('button', { name: 'Call' }).click();
   await expect(page.locator('.result pre')).toHaveText('12345678901234567890');

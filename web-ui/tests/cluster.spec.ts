@@ -10,6 +10,11 @@ test.beforeAll(async () => {
 });
 test.afterAll(() => server?.stop());
 
+async function migrate(wanted: object): Promise<void> {
+  const response = await fetch(`${server.admin}/v1/migrations`, { method: 'POST', body: JSON.stringify(wanted) });
+  expect(response.ok, await response.text()).toBe(true);
+}
+
 test('partitions are moved under load @pictures', async ({ page }) => {
   const check = watch(page, server.admin);
   const wrong: unknown[] = [];
@@ -42,11 +47,23 @@ test('partitions are moved under load @pictures', async ({ page }) => {
     timeout: 90_000,
   });
   await expect(map).toHaveAttribute('aria-label', /worker 1 has 1024$/);
+  // A plan for which nothing has to move says so; one that cannot be is refused.
+  await page.getByLabel('Scale to so many workers').check();
+  await page.getByLabel('Workers, of 2').fill('1');
+  await page.getByRole('button', { name: 'Plan' }).click();
+  await expect(page.getByText('Nothing has to move')).toBeVisible();
+  await page.getByLabel('Most that each worker copies').fill('many');
+  await page.getByRole('button', { name: 'Plan' }).click();
+  await expect(page.getByText('The limit is a number of MiB a second')).toBeVisible();
+  await look(page, 'migrations-plan');
+  await page.getByLabel('Most that each worker copies').fill('64');
   await page.getByLabel('Even shares').check();
+  await page.getByLabel('Shares are even by').selectOption('partitions');
   await page.getByRole('button', { name: 'Plan' }).click();
   await dialog.getByRole('button', { name: 'Start' }).click();
-  await expect(history.getByRole('row', { name: /done worker 1 → 2/ })).toBeVisible({ timeout: 90_000 });
+  await expect(history.getByRole('row', { name: /done worker 1 → 2/ }).first()).toBeVisible({ timeout: 90_000 });
   await expect(map).toHaveAttribute('aria-label', /worker 1 has \d+, worker 2 has \d+$/);
+  await expect(page.getByRole('region', { name: 'Autoscaler' })).toContainText('--autoscale 2..6');
   await look(page, 'cluster-migrations');
   await page.goto(`${server.admin}/cluster`);
   await look(page, 'cluster-two');
@@ -59,11 +76,7 @@ test('partitions are moved under load @pictures', async ({ page }) => {
 test('a migration is watched, paused and cancelled @pictures', async ({ page }) => {
   const check = watch(page, server.admin);
   for (let at = 0; at < 40; at += 1) await server.call(`shop/drawer/d${at}/fill`, [256 << 10]);
-  const started = await fetch(`${server.admin}/v1/migrations`, {
-    method: 'POST',
-    body: JSON.stringify({ empty: 2, rate: 12_000, wait: false }),
-  });
-  expect(started.ok, await started.text()).toBe(true);
+  await migrate({ empty: 2, rate: 12_000, wait: false });
   await page.goto(`${server.admin}/migrations`);
   const under = page.getByRole('region', { name: /^Under way/ });
   await expect(under.getByText(/ a second for each worker/)).toBeVisible();
@@ -78,10 +91,6 @@ test('a migration is watched, paused and cancelled @pictures', async ({ page }) 
 });
 
 test('a thousand partitions that move leave the page its sixty frames a second', async ({ page }) => {
-  const migrate = async (wanted: object) => {
-    const response = await fetch(`${server.admin}/v1/migrations`, { method: 'POST', body: JSON.stringify(wanted) });
-    expect(response.ok, await response.text()).toBe(true);
-  };
   await migrate({ only: [1] });
   await migrate({ only: [2], rate: 20_000, wait: false });
   await page.goto(`${server.admin}/cluster`);
@@ -106,23 +115,7 @@ test('a thousand partitions that move leave the page its sixty frames a second',
   await look(page, 'cluster-moving');
   expect((await fetch(`${server.admin}/v1/migrations`, { method: 'DELETE' })).ok).toBe(true);
   await expect(page.getByRole('img', { name: /are moving/ })).toBeHidden();
-});
-
-test('a worker that is killed is told of, and when it is back', async ({ page }) => {
-  const check = watch(page, server.admin);
-  await page.goto(`${server.admin}/cluster`);
-  await expect(page.getByRole('region', { name: 'Workers' }).getByRole('row')).toHaveCount(3);
-  await server.killWorker(2);
-  await expect(page.getByText('Not all partitions are served')).toBeVisible({ timeout: 60_000 });
-  await look(page, 'cluster-worker-lost');
-  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Overview' }).click();
-  await expect(page.getByText('It does not serve', { exact: true })).toBeVisible();
-  await server.beginWorker(2);
-  await expect(page.getByText('It does not serve', { exact: true })).toBeHidden({ timeout: 60_000 });
-  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Cluster' }).click();
-  await expect(page.getByText('Not all partitions are served')).toBeHidden();
-  await expect(page.getByRole('region', { name: 'Workers' }).getByText('alive')).toHaveCount(2);
-  check();
+  await migrate({ balance: true, by: 'partitions' });
 });
 
 test('workers tell together of a request that they share', async ({ page }) => {
@@ -141,8 +134,25 @@ test('workers tell together of a request that they share', async ({ page }) => {
 
 test('where calls go to gateways the form says how', async ({ page }) => {
   await page.goto(`${server.admin}/apps/shop/stock/put`);
-  await page.getByRole('textbox', { name: 'key' }).fill("it's");
+  await page.getByRole('textbox', { name: 'key', exact: true }).fill("it's");
   await page.getByRole('textbox', { name: 'pieces' }).fill('3');
   await expect(page.getByText(`styx call 'shop/stock/it'\\''s/put' '{ "pieces": 3 }'`)).toBeVisible();
   await isAccessible(page);
+});
+
+test('a worker that is killed is told of, and when it is back', async ({ page }) => {
+  const check = watch(page, server.admin);
+  await page.goto(`${server.admin}/cluster`);
+  await expect(page.getByRole('img', { name: /worker 2 has 512$/ })).toBeVisible();
+  await server.killWorker(2);
+  // The coordinator has the other one take over what it had.
+  await expect(page.getByText(/^1 worker, generation \d+$/)).toBeVisible({ timeout: 60_000 });
+  await expect(page.getByRole('img', { name: /^Partitions by worker: worker 1 has 1024$/ })).toBeVisible();
+  await expect(page.getByRole('region', { name: 'Workers' }).getByRole('row')).toHaveCount(2);
+  await look(page, 'cluster-worker-lost');
+  expect(await server.call('shop/stock/after/put', [1])).toBe(null);
+  await server.beginWorker(2);
+  await expect(page.getByText(/^2 workers, generation \d+$/)).toBeVisible({ timeout: 60_000 });
+  await expect(page.getByRole('region', { name: 'Workers' }).getByText('alive')).toHaveCount(2);
+  check();
 });

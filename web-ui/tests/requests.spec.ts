@@ -129,7 +129,7 @@ test('a request that nobody has watched says so', async ({ page }) => {
 
 test('a form leads to how its call went', async ({ page }) => {
   await page.goto(`${server.admin}/apps/shop/stock/take`);
-  await page.getByLabel('key').fill('pear');
+  await page.getByLabel('key', { exact: true }).fill('pear');
   await page.getByLabel('pieces').fill('1');
   await page.getByRole('button', { name: 'Call' }).click();
   await page.getByRole('link', { name: 'How it went' }).click();

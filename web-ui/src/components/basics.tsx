@@ -2,7 +2,7 @@
 import { useEffect, useId, useRef, useState, type ButtonHTMLAttributes, type ReactNode } from 'react';
 import { Link } from 'wouter';
 import { ApiError } from '../api/client';
-import { line } from '../lib/format';
+import { line, shorten } from '../lib/format';
 
 /** The top of a page; its title is the tab's as well. */
 export function Page({ title, lead, actions, children, trail }: PageProps) {
@@ -208,7 +208,7 @@ export function Copy({ text, label = 'Copy' }: { text: string; label?: string })
     setTimeout(() => setCopied(false), 1500);
   };
   return (
-    <Button kind="quiet" onClick={() => void copy()} aria-label={`${label}: ${line(text)}`}>
+    <Button kind="quiet" onClick={() => void copy()} aria-label={`${label}: ${line(shorten(text, 80))}`}>
       {copied ? 'Copied' : label}
     </Button>
   );

@@ -1,6 +1,6 @@
 // A page that throws is one page less, and says so; everything around it goes on.
 import { Component, type ReactNode } from 'react';
-import { line } from '../lib/format';
+import { line, shorten } from '../lib/format';
 import { Button, Copy, Notice, Page } from './basics';
 
 interface Props {
@@ -31,11 +31,14 @@ export class Boundary extends Component<Props, State> {
     const report = `${error.name}: ${error.message}\nat ${window.location.pathname}\n${error.stack ?? ''}`;
     return (
       <Page title="This page cannot be shown" lead="All others can, and the server goes on">
-        <Notice kind="bad" title={line(error.message)}>
-          That is a mistake of the console, or the server is of another release than this page. Load it again; if it
-          comes back, what it shows is also in the admin API (<code>/openapi.json</code>) and in the program (
+        <Notice kind="bad" title="It could not be drawn">
+          That is a mistake of the console, or the server is of another release than this page. Load it again. If that
+          does not help, what it shows is also in the admin API (<code>/openapi.json</code>), and the program has it (
           <code>styx --help</code>).
         </Notice>
+        <p className="quiet">
+          What went wrong: <code>{line(shorten(error.message, 300))}</code>
+        </p>
         <div className="actions">
           <Button kind="primary" onClick={() => window.location.reload()}>
             Load it again

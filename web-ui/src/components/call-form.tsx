@@ -192,12 +192,7 @@ export function CallForm({
           </div>
         )}
       </div>
-      {target && (
-        <details className="programs" open={!takesCalls}>
-          <summary>The same call from a program</summary>
-          <Snippets target={target} />
-        </details>
-      )}
+      {target && <Snippets target={target} open={!takesCalls} />}
     </Card>
   );
 }

@@ -20,7 +20,9 @@ export function Connection() {
   if (state === 'forbidden') {
     return (
       <div className="connection warn" role="status">
-        Nothing is told as it happens: <bdi>{line(forbidden)}</bdi>. <Link href="/access">What the token covers</Link>
+        <span>
+          Nothing is told as it happens: <bdi>{line(forbidden)}</bdi>. <Link href="/access">What the token covers</Link>
+        </span>
       </div>
     );
   }

@@ -58,7 +58,7 @@ export function PartitionMap({ partitions, at }: MapProps) {
   const [shown, setShown] = useState<number | null>(null);
   const [only, setOnly] = useState<number | null>(null);
   const { moved, load } = useChanges(partitions, at);
-  const owners = useMemo(() => countBy(partitions, ({ worker }) => worker), [partitions]);
+  const owners = useMemo(() => countByOwner(partitions), [partitions]);
   const moving = useMemo(() => partitions.filter(({ moves_to }) => moves_to != null).length, [partitions]);
   const value = (one: Partition) =>
     colouring === 'load' ? (load?.get(one.partition) ?? 0) : colouring === 'size' ? one.bytes : one.entities;
@@ -75,7 +75,10 @@ export function PartitionMap({ partitions, at }: MapProps) {
       })),
     [partitions, colouring, moved, load, only],
   );
-  const summary = [...owners].map(([worker, n]) => `worker ${worker} has ${n}`).join(', ');
+  const summary = [...owners]
+    .filter(([, n]) => n > 0)
+    .map(([worker, n]) => `worker ${worker} has ${n}`)
+    .join(', ');
   return (
     <figure className="map">
       <Switch
@@ -105,7 +108,11 @@ export function PartitionMap({ partitions, at }: MapProps) {
             {
               {
                 owner: 'Stronger cells hold more entities.',
-                load: load ? 'Stronger cells are called more often.' : 'Calls are being counted.',
+                load: !load
+                  ? 'Calls are being counted.'
+                  : most > 0
+                    ? 'Stronger cells are called more often.'
+                    : 'Nobody has called any of them since the last reading.',
                 size: 'Stronger cells hold more bytes.',
               }[colouring]
             }
@@ -278,7 +285,7 @@ function draw(
   }) as [CanvasRenderingContext2D, CanvasRenderingContext2D];
   const gap = pitch >= 6 ? Math.max(1, Math.round(pitch * 0.1)) : 0;
   const side = pitch - gap;
-  const edge = Math.max(1, Math.round(side / 9));
+  const edge = Math.max(1, Math.round(side / 14));
   const place = (at: number): [number, number] => [(at % across) * pitch, Math.floor(at / across) * pitch];
   const colour = (worker: number, { strength, faint }: Cell) => {
     const to = byOwner ? workers[(worker - 1) % COLORS]! : accent;
@@ -302,6 +309,7 @@ function draw(
   };
   const frame = (context: CanvasRenderingContext2D, which: (cell: Cell) => boolean) => {
     context.fillStyle = text;
+    context.globalAlpha = 0.65;
     cells.forEach((cell, at) => {
       if (!which(cell)) return;
       const [x, y] = place(at);
@@ -381,8 +389,12 @@ interface AsTableProps {
   colouring: Colouring;
 }
 
-function countBy<T>(all: T[], of: (one: T) => number): Map<number, number> {
+/** How many each worker has; those that are to have some are there as well. */
+function countByOwner(partitions: Partition[]): Map<number, number> {
   const counts = new Map<number, number>();
-  for (const one of all) counts.set(of(one), (counts.get(of(one)) ?? 0) + 1);
+  for (const { worker, moves_to: to } of partitions) {
+    counts.set(worker, (counts.get(worker) ?? 0) + 1);
+    if (to != null && !counts.has(to)) counts.set(to, 0);
+  }
   return new Map([...counts].sort(([a], [b]) => a - b));
 }

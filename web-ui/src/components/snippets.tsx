@@ -1,16 +1,24 @@
 // The call of a form, to be copied into a program.
+import { useState } from 'react';
 import type { Schemas } from '../api/client';
 import { LANGUAGES, snippet, type Target } from '../lib/snippets';
 import { useChoice } from './address';
 import { Command, Switch } from './basics';
 
-export function Snippets({ target }: { target: Target }) {
+/** Where the form cannot call, this is how to: it is there at once then. */
+export function Snippets({ target, open: first }: { target: Target; open: boolean }) {
+  const [open, setOpen] = useState(first);
   const [language, setLanguage] = useChoice('language', LANGUAGES, 'Shell');
   return (
-    <div className="snippets">
-      <Switch label="Language" all={LANGUAGES} chosen={language} onChoose={setLanguage} />
-      <Command>{snippet(language, target)}</Command>
-    </div>
+    <details open={open} onToggle={event => setOpen(event.currentTarget.open)}>
+      <summary>The same call from a program</summary>
+      {open && (
+        <div className="snippets">
+          <Switch label="Language" all={LANGUAGES} chosen={language} onChoose={setLanguage} />
+          <Command>{snippet(language, target)}</Command>
+        </div>
+      )}
+    </details>
   );
 }
 

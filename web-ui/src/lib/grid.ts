@@ -12,7 +12,10 @@ export function gridOf(cells: number, width: number, density: number): Grid {
   const height = cells <= 4096 ? 260 : 460;
   const wanted = Math.sqrt((width * height) / Math.max(1, cells)) * density;
   const pitch = Math.max(2, Math.min(Math.floor(wanted), Math.floor(22 * density)));
-  const across = Math.max(1, Math.min(cells, Math.floor((width * density) / pitch)));
+  const most = Math.max(1, Math.min(cells, Math.floor((width * density) / pitch)));
+  // Whole rows of a round number are easier to find one's way in, if they do not leave much of the width.
+  const round = 2 ** Math.floor(Math.log2(most));
+  const across = round >= most * 0.75 && cells % round === 0 ? round : most;
   return { across, down: Math.ceil(cells / across), pitch };
 }
 

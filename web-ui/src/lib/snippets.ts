@@ -45,7 +45,9 @@ const urlOf = (target: Target): string => `${target.url}/v1/call/${pathOf(target
 /** JSON on one line. */
 const compact = (value: Json): string => stringify(value).replace(/\n\s*/g, ' ');
 
-export const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
+/** A word of a shell's, quoted where it has to be. */
+export const quoted = (text: string): string =>
+  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 
 /** A string literal that is one in all the languages here: JSON escapes what is not to be seen, and they know how. */
 const literal = (text: string): string => JSON.stringify(text);

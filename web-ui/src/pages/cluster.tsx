@@ -43,49 +43,53 @@ export function Cluster() {
           <Figure name="Release" value={cluster.data.version} />
         </div>
       )}
-      <Card title="Workers">
-        <Pending of={workers} />
-        {workers.data && (
-          <Table
-            label="Workers"
-            columns={[
-              'Worker',
-              'State',
-              number('Partitions'),
-              number('Entities'),
-              number('Bytes'),
-              number('Epoch'),
-              !single && 'Address',
-              !single && 'Node',
-            ]}
-          >
-            {workers.data.workers.map(worker => (
-              <tr key={worker.worker}>
-                <td>
-                  <span className={`swatch ${colorOf(worker.worker)}`} aria-hidden="true" /> {worker.worker}
-                </td>
-                <td>
-                  <Tag kind={worker.status === 'alive' ? 'good' : 'bad'}>{worker.status}</Tag>
-                </td>
-                <td className="number">{count(worker.partitions)}</td>
-                <td className="number">{count(worker.entities)}</td>
-                <td className="number">{bytes(worker.bytes)}</td>
-                <td className="number">{count(worker.epoch)}</td>
-                {!single && <td>{worker.address}</td>}
-                {!single && (
-                  <td>
-                    <code>{worker.node}</code>
-                  </td>
-                )}
-              </tr>
-            ))}
-          </Table>
-        )}
-      </Card>
-      <Card title="Partitions" note="each key belongs to one of them">
-        <Pending of={partitions} />
-        {partitions.data && <PartitionMap partitions={partitions.data.partitions} at={partitions.dataUpdatedAt} />}
-      </Card>
+      {!cluster.error && (
+        <>
+          <Card title="Workers">
+            <Pending of={workers} />
+            {workers.data && (
+              <Table
+                label="Workers"
+                columns={[
+                  'Worker',
+                  'State',
+                  number('Partitions'),
+                  number('Entities'),
+                  number('Bytes'),
+                  number('Epoch'),
+                  !single && 'Address',
+                  !single && 'Node',
+                ]}
+              >
+                {workers.data.workers.map(worker => (
+                  <tr key={worker.worker}>
+                    <td>
+                      <span className={`swatch ${colorOf(worker.worker)}`} aria-hidden="true" /> {worker.worker}
+                    </td>
+                    <td>
+                      <Tag kind={worker.status === 'alive' ? 'good' : 'bad'}>{worker.status}</Tag>
+                    </td>
+                    <td className="number">{count(worker.partitions)}</td>
+                    <td className="number">{count(worker.entities)}</td>
+                    <td className="number">{bytes(worker.bytes)}</td>
+                    <td className="number">{count(worker.epoch)}</td>
+                    {!single && <td>{worker.address}</td>}
+                    {!single && (
+                      <td>
+                        <code>{worker.node}</code>
+                      </td>
+                    )}
+                  </tr>
+                ))}
+              </Table>
+            )}
+          </Card>
+          <Card title="Partitions" note="each key belongs to one of them">
+            <Pending of={partitions} />
+            {partitions.data && <PartitionMap partitions={partitions.data.partitions} at={partitions.dataUpdatedAt} />}
+          </Card>
+        </>
+      )}
       {cluster.data && (
         <Card title="Identity">
           <dl className="pairs">

@@ -50,6 +50,7 @@ export function Migrations() {
             workers={workers.data.workers.map(({ worker }) => worker)}
             denied={why}
             busy={planned.isPending}
+            onEdit={() => planned.reset()}
             onAsk={wanted => {
               started.reset();
               planned.mutate(wanted);
@@ -94,7 +95,7 @@ export function Migrations() {
 }
 
 /** What is wanted. */
-function GoalForm({ workers, denied, busy, onAsk }: GoalProps) {
+function GoalForm({ workers, denied, busy, onEdit, onAsk }: GoalProps) {
   const [goal, setGoal] = useState<Goal>('balance');
   const [worker, setWorker] = useState(String(workers[0] ?? 1));
   const [many, setMany] = useState(String(workers.length));
@@ -133,7 +134,7 @@ function GoalForm({ workers, denied, busy, onAsk }: GoalProps) {
     </label>
   );
   return (
-    <form onSubmit={submit} className="goal">
+    <form onSubmit={submit} onChange={onEdit} className="goal">
       <fieldset disabled={busy}>
         <legend className="unseen">What is wanted</legend>
         {choice('balance', 'Even shares of what is held and done')}
@@ -236,6 +237,8 @@ interface GoalProps {
   workers: number[];
   denied: string;
   busy: boolean;
+  /** What was planned is not what is wanted any more. */
+  onEdit: () => void;
   onAsk: (wanted: Wanted) => void;
 }
 

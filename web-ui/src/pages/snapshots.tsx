@@ -54,16 +54,16 @@ export function Snapshots() {
         )}
       </div>
       {snapshots.data && (
-        <div className="figures six">
+        <div className="figures five">
           <Figure name="Snapshots" value={count(snapshots.data.snapshots.length)} />
           <Figure name="Newest, of epoch" value={newest && 'epoch' in newest ? count(newest.epoch) : '–'} />
           <Figure
             name="Taken"
             value={newest && 'epoch' in newest ? <Age created={newest.created} since={since} /> : '–'}
           />
-          <Figure name="Epochs since, in the log" value={since === undefined ? '–' : count(since)} />
+          <Figure name="Epochs since" value={since === undefined ? '–' : count(since)} />
           <Figure
-            name="The last took, and wrote"
+            name="The last took"
             value={last ? seconds(last.duration_us / 1e6) : '–'}
             {...(last && { unit: bytes(last.written_bytes) })}
           />

@@ -21,7 +21,7 @@ const hostile: Target = {
 };
 
 test('calls read as people write them', () => {
-  assert.equal(snippet('Shell', plain), `styx call 'shop/stock/apple/put' '{ "pieces": 5, "price": 30 }'`);
+  assert.equal(snippet('Shell', plain), `styx call shop/stock/apple/put '{ "pieces": 5, "price": 30 }'`);
   assert.match(snippet('Python', plain), /styx\.call\("shop", "stock", "apple", "put", pieces=5, price=30\)/);
   assert.match(
     snippet('TypeScript', plain),
