@@ -205,9 +205,11 @@ function Failed({ error }: { error: ApiError }) {
   return (
     <div className="result">
       <ErrorNotice error={error} />
-      <p>
-        <HowItWent id={error.requestId} />
-      </p>
+      {error.requestId && (
+        <p>
+          <Link href={path('requests', error.requestId)}>How it went</Link>
+        </p>
+      )}
     </div>
   );
 }
@@ -216,7 +218,7 @@ function HowItWent({ id }: { id: string | null | undefined }) {
   if (!id) return null;
   return (
     <>
-      {' '}
+      {' · '}
       <Link href={path('requests', id)}>How it went</Link>
     </>
   );

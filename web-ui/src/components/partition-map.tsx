@@ -139,6 +139,12 @@ export function PartitionMap({ partitions, at }: MapProps) {
             moving <b>{count(moving)}</b>
           </span>
         )}
+        {moved.size > 0 && (
+          <span className="legend">
+            <span className="swatch moved" aria-hidden="true" />
+            moved just now <b>{count(moved.size)}</b>
+          </span>
+        )}
         {colouring !== 'owner' && (
           <span className="legend">
             0 <span className="ramp" aria-hidden="true" />{' '}

@@ -128,7 +128,7 @@ function Figures({ of }: { of: FunctionRate | undefined }) {
   if (!of) return null;
   return (
     <p className="quiet figures-line">
-      {rate(of.perSecond)}/s · {count(of.calls)} calls
+      {rate(of.perSecond)}/s · {plural(of.calls, 'call')}
       {of.p50 !== null && of.p99 !== null && ` · p50 ${seconds(of.p50)}, p99 ${seconds(of.p99)}`}
       {of.aborted > 0 && ` · ${count(of.aborted)} aborted`}
       {of.failed > 0 && ` · ${count(of.failed)} failed`}
