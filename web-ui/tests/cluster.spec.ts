@@ -5,7 +5,7 @@ import { Server } from './server';
 
 let server: Server;
 test.beforeAll(async () => {
-  server = await Server.cluster(2);
+  server = await Server.cluster(2, '--autoscale', '1..3', '--autoscale-interval', '100ms');
   await server.deploy('shop');
 });
 test.afterAll(() => server?.stop());
@@ -63,7 +63,6 @@ test('partitions are moved under load @pictures', async ({ page }) => {
   await dialog.getByRole('button', { name: 'Start' }).click();
   await expect(history.getByRole('row', { name: /done worker 1 → 2/ }).first()).toBeVisible({ timeout: 90_000 });
   await expect(map).toHaveAttribute('aria-label', /worker 1 has \d+, worker 2 has \d+$/);
-  await expect(page.getByRole('region', { name: 'Autoscaler' })).toContainText('--autoscale 2..6');
   await look(page, 'cluster-migrations');
   await page.goto(`${server.admin}/cluster`);
   await look(page, 'cluster-two');
@@ -140,6 +139,16 @@ test('a thousand partitions that move leave the page its sixty frames a second',
   expect((await fetch(`${server.admin}/v1/migrations`, { method: 'DELETE' })).ok).toBe(true);
   await expect(page.getByRole('img', { name: /are moving/ })).toBeHidden();
   await migrate({ balance: true, by: 'partitions' });
+});
+
+test('what the autoscaler wants is told, and why', async ({ page }) => {
+  await page.goto(`${server.admin}/migrations`);
+  const autoscaler = page.getByRole('region', { name: 'Autoscaler', exact: true });
+  await expect(autoscaler).toContainText('proposes');
+  await expect(autoscaler).toContainText('It wants 1 to 3 workers.');
+  // Nobody calls: one is enough.
+  await expect(autoscaler.getByRole('row', { name: /2 → 1/ }).first()).toBeVisible({ timeout: 60_000 });
+  await look(page, 'autoscaler');
 });
 
 test('workers tell together of a request that they share', async ({ page }) => {

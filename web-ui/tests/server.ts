@@ -93,9 +93,10 @@ export class Server {
     this.ingress = `http://${process.ready.ingress}`;
   }
 
-  /** A coordinator, so many workers, and a gateway. */
-  static async cluster(workers: number): Promise<Server> {
+  /** A coordinator, with options of its own, so many workers, and a gateway. */
+  static async cluster(workers: number, ...options: string[]): Promise<Server> {
     const server = new Server();
+    server.options = options;
     try {
       await server.beginCluster(workers);
     } catch (error) {
@@ -109,7 +110,7 @@ export class Server {
     const at = (name: string) => ['--data-dir', join(this.directory, name)];
     const coordinator = await Process.start([
       ...['--role', 'coordinator', '--workers', String(workers), ...at('coordinator')],
-      ...['--admin-addr', '127.0.0.1:0', '--cluster-addr', '127.0.0.1:0'],
+      ...['--admin-addr', '127.0.0.1:0', '--cluster-addr', '127.0.0.1:0', ...this.options],
     ]);
     this.processes = [coordinator];
     this.admin = `http://${coordinator.ready.admin}`;
