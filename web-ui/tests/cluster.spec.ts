@@ -10,13 +10,8 @@ test.beforeAll(async () => {
 });
 test.afterAll(() => server?.stop());
 
-async function migrate(wanted: object): Promise<void> {
-  const response = await fetch(`${server.admin}/v1/migrations`, { method: 'POST', body: JSON.stringify(wanted) });
-  expect(response.ok, await response.text()).toBe(true);
-}
-
-test('partitions are moved under load @pictures', async ({ page }) => {
-  const check = watch(page, server.admin);
+/** Calls that go on until they are stopped; the answers that were not what they should be. */
+function load(): { stop: () => Promise<unknown[]> } {
   const wrong: unknown[] = [];
   let under = true;
   const calls = (async () => {
@@ -27,6 +22,23 @@ test('partitions are moved under load @pictures', async ({ page }) => {
       wrong.push(...answers.filter(answer => answer !== null));
     }
   })();
+  return {
+    stop: async () => {
+      under = false;
+      await calls;
+      return wrong;
+    },
+  };
+}
+
+async function migrate(wanted: object): Promise<void> {
+  const response = await fetch(`${server.admin}/v1/migrations`, { method: 'POST', body: JSON.stringify(wanted) });
+  expect(response.ok, await response.text()).toBe(true);
+}
+
+test('partitions are moved under load @pictures', async ({ page }) => {
+  const check = watch(page, server.admin);
+  const calls = load();
   await page.goto(`${server.admin}/cluster`);
   await expect(page.getByRole('region', { name: 'Workers' }).getByRole('row')).toHaveCount(3);
   const map = page.getByRole('img', { name: /Partitions by worker/ });
@@ -66,26 +78,29 @@ test('partitions are moved under load @pictures', async ({ page }) => {
   await look(page, 'cluster-migrations');
   await page.goto(`${server.admin}/cluster`);
   await look(page, 'cluster-two');
-  under = false;
-  await calls;
-  expect(wrong).toEqual([]);
+  expect(await calls.stop()).toEqual([]);
   check();
 });
 
 test('a migration is watched, paused and cancelled @pictures', async ({ page }) => {
   const check = watch(page, server.admin);
   for (let at = 0; at < 40; at += 1) await server.call(`shop/drawer/d${at}/fill`, [256 << 10]);
+  const calls = load();
   await migrate({ empty: 2, rate: 12_000, wait: false });
   await page.goto(`${server.admin}/migrations`);
   const under = page.getByRole('region', { name: /^Under way/ });
   await expect(under.getByText(/ a second for each worker/)).toBeVisible();
   await expect(under.getByText(/^[1-9][0-9,]* of [1-9][0-9,]*$/).first()).toBeVisible();
+  // What it costs those who call, second by second.
+  await expect(under.getByRole('img', { name: /^Longest epoch of each second: .* [0-9.]+ (µs|ms|s)$/ })).toBeVisible();
+  await page.waitForTimeout(8000);
   await look(page, 'migration-under-way');
   await under.getByRole('button', { name: 'Pause' }).click();
   await under.getByRole('button', { name: 'Resume' }).click();
   await under.getByRole('button', { name: 'Cancel' }).click();
   await expect(under).toBeHidden();
   await expect(page.getByRole('region', { name: 'Ended migrations' }).getByText('cancelled').first()).toBeVisible();
+  expect(await calls.stop()).toEqual([]);
   check();
 });
 
