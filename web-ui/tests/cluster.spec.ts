@@ -5,7 +5,7 @@ import { Server } from './server';
 
 let server: Server;
 test.beforeAll(async () => {
-  server = await Server.cluster(2, '--autoscale', '1..3', '--autoscale-interval', '100ms');
+  server = await Server.cluster(2, '--autoscale', '1..3', '--autoscale-interval', '500ms');
   await server.deploy('shop');
 });
 test.afterAll(() => server?.stop());

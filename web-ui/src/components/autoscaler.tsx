@@ -54,6 +54,7 @@ function Decisions({ decisions, performs }: { decisions: Decision[]; performs: b
   return (
     <Table
       label="Decisions of the autoscaler"
+      className="reasons"
       columns={['When', 'Workers', 'Why', number('Came'), number('Could be done'), performs && 'Command']}
     >
       {decisions.slice(0, 20).map(one => (
