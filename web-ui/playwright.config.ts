@@ -7,6 +7,7 @@ const executablePath = browsers.find(path => path && existsSync(path));
 
 export default defineConfig({
   testDir: 'tests',
+  testMatch: '*.spec.ts',
   outputDir: 'test-results/failures',
   timeout: 120_000,
   expect: { timeout: 20_000 },

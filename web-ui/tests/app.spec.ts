@@ -250,7 +250,24 @@ test('a snapshot is taken', async ({ page }) => {
   await page.getByRole('button', { name: 'Take one now' }).click();
   // If nothing has happened since the one that the server took meanwhile, it says so.
   await expect(page.getByText(/^Snapshot \d+ of epoch \d+ exists$|NO_SNAPSHOT/)).toBeVisible();
-  await expect(page.getByRole('region', { name: 'Snapshots' }).getByRole('row').nth(1)).toBeVisible();
+  const newest = page.getByRole('region', { name: 'Snapshots' }).getByRole('row').nth(1);
+  await expect(newest).toBeVisible();
+  // How to go back to it.
+  const sequence = (await newest.getByRole('cell').first().textContent())!;
+  await page.getByLabel('To which snapshot').selectOption(sequence);
+  await expect(
+    page.getByText(new RegExp(`^styx snapshots restore ${sequence} --data-dir .styx --store /`)),
+  ).toBeVisible();
+  await isAccessible(page);
+});
+
+test('a snapshot that is old while there is something to keep is marked', async ({ page }) => {
+  await page.clock.setFixedTime(Date.now() + 600_000);
+  await page.goto(`${server.admin}/snapshots`);
+  await expect(async () => {
+    await server.call('shop/stock/new/put', [2]);
+    await expect(page.locator('.figure .old')).toHaveText('10 min ago', { timeout: 1000 });
+  }).toPass({ timeout: 30_000 });
 });
 
 test('a keyboard is enough', async ({ page }) => {
