@@ -1,5 +1,5 @@
 // Uploads of apps: dropped or chosen, checked first, deployed when that is wanted.
-import { useRef, useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import { useLocation } from 'wouter';
 import { isForcible, path, request, type Schemas } from '../api/client';
 import { forced, useChange, useMay } from '../api/hooks';
@@ -28,8 +28,12 @@ export function Upload({ app: fixed }: { app?: string }) {
   const [name, setName] = useState(fixed ?? '');
   const [over, setOver] = useState(false);
   const [forcing, setForcing] = useState(false);
+  /** What the last check found, if it can be deployed. */
+  const [checked, setChecked] = useState<Schemas['Deployed'] | null>(null);
   const [, navigate] = useLocation();
   const input = useRef<HTMLInputElement>(null);
+  const timer = useRef(0);
+  useEffect(() => () => clearTimeout(timer.current), []);
   const check = useChange(deploy);
   const really = useChange(deploy, 'catalog');
   const take = (file: File | undefined) => {
@@ -39,14 +43,26 @@ export function Upload({ app: fixed }: { app?: string }) {
     really.reset();
     const app = fixed ?? (name || file.name.replace(/\.(zip|wasm|styx)$/, '').replace(/[^a-z0-9_-]/gi, '-'));
     setName(app);
-    check.mutate({ app, file, dryRun: true });
+    setChecked(null);
+    ask(app, file);
   };
-  const go = (force: boolean) =>
-    file &&
+  const ask = (app: string, file: File) =>
+    check.mutate({ app, file, dryRun: true }, { onSuccess: setChecked, onError: () => setChecked(null) });
+  // While another name is checked, what is there to be pressed stays.
+  const rename = (app: string) => {
+    setName(app);
+    really.reset();
+    clearTimeout(timer.current);
+    if (file && app) timer.current = window.setTimeout(() => ask(app, file), 400);
+  };
+  const go = (force: boolean) => {
+    clearTimeout(timer.current);
+    if (!file) return;
     really.mutate(
       { app: name, file, dryRun: false, force },
       { onSuccess: () => navigate(`/apps/${encodeURIComponent(name)}`) },
     );
+  };
   const error = really.error ?? check.error;
   return (
     <div className="upload">
@@ -86,12 +102,7 @@ export function Upload({ app: fixed }: { app?: string }) {
           {fixed === undefined && (
             <label className="field">
               <span>Name of the app</span>
-              <input
-                value={name}
-                spellCheck={false}
-                onChange={event => setName(event.target.value)}
-                onBlur={() => name && check.mutate({ app: name, file, dryRun: true })}
-              />
+              <input value={name} spellCheck={false} onChange={event => rename(event.target.value)} />
             </label>
           )}
           <p className="quiet">
@@ -119,16 +130,16 @@ export function Upload({ app: fixed }: { app?: string }) {
               <p>Calls that find nothing to call abort, and functions meet entities as they are.</p>
             </Confirm>
           )}
-          {check.data && !check.error && (
+          {checked && !error && (
             <>
               <Notice kind="good" title="It can be deployed">
-                {check.data.operators.map(operator => (
+                {checked.operators.map(operator => (
                   <div key={operator.name}>
                     <b>{line(operator.name)}</b>: {operator.functions.map(line).join(', ')}
                   </div>
                 ))}
               </Notice>
-              <Button kind="primary" onClick={() => go(false)} busy={really.isPending}>
+              <Button kind="primary" onClick={() => go(false)} busy={really.isPending} disabled={!name}>
                 Deploy {line(name)}
               </Button>
             </>
