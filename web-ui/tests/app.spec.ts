@@ -213,6 +213,8 @@ test('versions are rolled back, and an app is deleted by its name', async ({ pag
 });
 
 test('the overview shows calls as they come @pictures', async ({ page }) => {
+  // Seven pages are looked at, each three times.
+  test.setTimeout(300_000);
   await page.goto(server.admin);
   await title(page, 'Overview');
   let under = true;
