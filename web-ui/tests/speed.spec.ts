@@ -5,7 +5,7 @@ import { Server } from './server';
 
 let server: Server;
 test.beforeAll(async () => {
-  server = await Server.single(undefined, '--partitions', '65535');
+  server = await Server.single(undefined, '--partitions', '65536');
   await server.deploy('shop');
 });
 test.afterAll(() => server?.stop());
@@ -79,7 +79,7 @@ test('an operator with very many entities opens at once', async ({ page }) => {
 
 test('a map of 65,535 partitions is drawn, and told', async ({ page }) => {
   await page.goto(`${server.admin}/cluster?colour=size`);
-  const map = page.getByRole('img', { name: 'Partitions by worker: worker 1 has 65535' });
+  const map = page.getByRole('img', { name: 'Partitions by worker: worker 1 has 65536' });
   await expect(map).toBeVisible();
   await expect(page.getByText('Stronger cells hold more bytes.')).toBeVisible();
   expect(await colours(page)).toBeGreaterThan(3);
@@ -92,7 +92,7 @@ test('a map of 65,535 partitions is drawn, and told', async ({ page }) => {
   await expect(page.getByRole('region', { name: 'Partitions', exact: true }).last().getByRole('row')).toHaveCount(51);
   await page.getByRole('button', { name: 'Those after' }).click();
   await expect(page.getByText('51 to 100 of 65,535')).toBeVisible();
-  await look(page, 'cluster-65535');
+  await look(page, 'cluster-65536');
 });
 
 /** How many colours the map has. */

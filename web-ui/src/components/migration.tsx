@@ -163,7 +163,8 @@ const KINDS: Record<string, 'good' | 'warn' | 'bad' | 'accent'> = {
 const StateTag = ({ state }: { state: string }) => <Tag kind={KINDS[state] ?? 'accent'}>{state}</Tag>;
 
 /** Who gives how much to whom; of many, how many there are. */
-function transfers({ transfers }: Migration): string {
+function transfers({ transfers, repartitioned }: Migration): string {
+  if (repartitioned) return `${count(repartitioned)} partitions`;
   const all = transfers.map(({ from, to, partitions }) => `worker ${from} → ${to}: ${count(partitions)}`);
   return all.length > 3 ? plural(all.length, 'transfer') : all.join(', ');
 }

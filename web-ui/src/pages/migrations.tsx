@@ -9,7 +9,7 @@ import { PartitionMap } from '../components/partition-map';
 import { bytes, count, plural, seconds } from '../lib/format';
 
 type Wanted = Partial<Schemas['MigrationRequest']>;
-type Goal = 'balance' | 'workers' | 'only' | 'empty' | 'moves';
+type Goal = 'balance' | 'workers' | 'only' | 'empty' | 'moves' | 'partitions';
 type Mode = Schemas['Mode'];
 type By = Schemas['By'];
 
@@ -48,6 +48,7 @@ export function Migrations() {
         <Card title="Plan one">
           <GoalForm
             workers={workers.data.workers.map(({ worker }) => worker)}
+            partitions={partitions.data?.partitions.length ?? 1024}
             denied={why}
             busy={planned.isPending}
             onEdit={() => planned.reset()}
@@ -58,7 +59,7 @@ export function Migrations() {
           />
           <div aria-live="polite">
             <ErrorNotice error={planned.error ?? started.error} />
-            {planned.data?.plan.partitions === 0 && (
+            {planned.data && !doesSomething(planned.data.plan) && (
               <Notice kind="info" title="Nothing has to move">
                 Partitions are as you want them.
               </Notice>
@@ -74,9 +75,13 @@ export function Migrations() {
       {!single && migrations.data && (
         <MigrationHistory migrations={migrations.data.migrations.filter(one => !isUnderWay(one))} />
       )}
-      {planned.data && planned.data.plan.partitions > 0 && (
+      {planned.data && doesSomething(planned.data.plan) && (
         <Confirm
-          title={`Move ${plural(planned.data.plan.partitions, 'partition')}?`}
+          title={
+            planned.data.plan.repartitioned
+              ? `Have ${plural(planned.data.plan.repartitioned, 'partition')}?`
+              : `Move ${plural(planned.data.plan.partitions, 'partition')}?`
+          }
           action="Start"
           kind="primary"
           busy={started.isPending}
@@ -95,11 +100,12 @@ export function Migrations() {
 }
 
 /** What is wanted. */
-function GoalForm({ workers, denied, busy, onEdit, onAsk }: GoalProps) {
+function GoalForm({ workers, partitions, denied, busy, onEdit, onAsk }: GoalProps) {
   const [goal, setGoal] = useState<Goal>('balance');
   const [worker, setWorker] = useState(String(workers[0] ?? 1));
   const [many, setMany] = useState(String(workers.length));
   const [chosen, setChosen] = useState<number[]>(workers);
+  const [parts, setParts] = useState('');
   const [moved, setMoved] = useState('');
   const [by, setBy] = useState<By>('load');
   const [mode, setMode] = useState<Mode>('online');
@@ -126,6 +132,8 @@ function GoalForm({ workers, denied, busy, onEdit, onAsk }: GoalProps) {
       case 'moves':
         if (!list) return setWrong('Partitions are numbers and ranges, such as 3, 17-20');
         return onAsk({ moves: list.map(partition => ({ partition, worker: Number(worker) })), ...how });
+      case 'partitions':
+        return onAsk({ partitions: Number(parts), mode });
     }
   };
   const choice = (value: Goal, text: string) => (
@@ -142,6 +150,7 @@ function GoalForm({ workers, denied, busy, onEdit, onAsk }: GoalProps) {
         {choice('only', 'All to workers that I choose')}
         {choice('empty', 'Empty a worker, before it leaves')}
         {choice('moves', 'Move partitions that I name')}
+        {choice('partitions', 'Another number of partitions')}
       </fieldset>
       <fieldset disabled={busy} className="how">
         <legend className="unseen">How</legend>
@@ -197,7 +206,23 @@ function GoalForm({ workers, denied, busy, onEdit, onAsk }: GoalProps) {
             </select>
           </label>
         )}
-        {goal !== 'moves' && (
+        {goal === 'partitions' && (
+          <label className="field">
+            <span>
+              Partitions <span className="quiet">a multiple of the first number, up to 65,536</span>
+            </span>
+            <input
+              type="number"
+              min={1}
+              max={65536}
+              value={parts}
+              placeholder={String(Math.min(65536, 2 * partitions))}
+              required
+              onChange={event => setParts(event.target.value)}
+            />
+          </label>
+        )}
+        {goal !== 'moves' && goal !== 'partitions' && (
           <label className="field">
             <span>Shares are even by</span>
             <select value={by} onChange={event => setBy(event.target.value as By)}>
@@ -216,12 +241,14 @@ function GoalForm({ workers, denied, busy, onEdit, onAsk }: GoalProps) {
             ))}
           </select>
         </label>
-        <label className="field">
-          <span>
-            Most that each worker copies, MiB a second <span className="quiet">the coordinator’s limit, if empty</span>
-          </span>
-          <input inputMode="decimal" value={limit} onChange={event => setLimit(event.target.value)} />
-        </label>
+        {goal !== 'partitions' && (
+          <label className="field">
+            <span>
+              Most that each worker copies, MiB a second <span className="quiet">the coordinator’s limit, if empty</span>
+            </span>
+            <input inputMode="decimal" value={limit} onChange={event => setLimit(event.target.value)} />
+          </label>
+        )}
       </fieldset>
       {wrong && <Notice kind="bad" title={wrong} />}
       <div className="actions">
@@ -235,6 +262,8 @@ function GoalForm({ workers, denied, busy, onEdit, onAsk }: GoalProps) {
 
 interface GoalProps {
   workers: number[];
+  /** So many there are. */
+  partitions: number;
   denied: string;
   busy: boolean;
   /** What was planned is not what is wanted any more. */
@@ -242,12 +271,17 @@ interface GoalProps {
   onAsk: (wanted: Wanted) => void;
 }
 
+/** Whether anything would be otherwise. */
+const doesSomething = (plan: Schemas['Plan']) => plan.partitions > 0 || plan.repartitioned != null;
+
 /** What a plan would do to each worker. */
 function PlanTable({ plan }: { plan: Schemas['Plan'] }) {
   return (
     <>
       <p>
-        {plural(plan.entities, 'entity', 'entities')} of {bytes(plan.bytes)} go along
+        {plan.repartitioned
+          ? 'Each worker divides what it has; nothing goes to another one'
+          : `${plural(plan.entities, 'entity', 'entities')} of ${bytes(plan.bytes)} go along`}
         {plan.estimated_seconds != null &&
           `, in about ${seconds(plan.estimated_seconds)} (by the ${plan.estimated_by})`}
         .

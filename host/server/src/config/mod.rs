@@ -187,7 +187,7 @@ pub struct ServerConfig {
     pub log: LogKind,
     /// Partitions that keys are spread over, for new data; for data that is there another multiple of its first number
     /// [default: as the data has it; 1024 for new data]
-    #[arg(help_heading = roles::LOG, long, value_name = "N", value_parser = value_parser!(u32).range(1..65_536))]
+    #[arg(help_heading = roles::LOG, long, value_name = "N", value_parser = value_parser!(u32).range(1..=65_536))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partitions: Option<u32>,
     /// Free space on the disk of the embedded log below which nothing that may write is taken, such as
