@@ -35,7 +35,7 @@ pub const SNAPSHOT_HEAD: Format = Format { name: "snapshot head", tag: *b"styx-s
 pub const MESSAGES: u16 = 8;
 
 /// Version of the messages between nodes besides the protocol's own, compared in the same way.
-pub const CONTROL_MESSAGES: u16 = 10;
+pub const CONTROL_MESSAGES: u16 = 11;
 
 /// Bytes before what is archived: tag, version, length. A multiple of its alignment.
 const HEADER: usize = 16;

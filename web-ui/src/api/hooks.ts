@@ -42,6 +42,8 @@ export const useTrace = (id: string) =>
     retry: false,
   });
 export const useTraffic = () => useGet<Schemas['Traffic']>(['traffic'], '/v1/traffic', 2000);
+export const useNodes = () => useGet<Schemas['NodeList']>(['cluster', 'nodes'], '/v1/nodes', 2000);
+export const useAttention = () => useGet<Schemas['AttentionList']>(['attention'], '/v1/attention', 5000);
 export const useSnapshots = () => useGet<Schemas['SnapshotList']>(['snapshots'], '/v1/snapshots', 15_000);
 export const useQuarantine = () => useGet<Schemas['QuarantineList']>(['catalog', 'quarantine'], '/v1/quarantine');
 export const useTokens = (enabled: boolean) =>
@@ -60,6 +62,13 @@ export function useEntries(app: string, operator: string, prefix: string, after:
 
 export const useEntity = (app: string, operator: string, key: string) =>
   useGet<Schemas['EntityView']>(['state', app, operator, 'entity', key], path('v1', 'state', app, operator, key), 5000);
+
+export const useLastWrite = (app: string, operator: string, key: string) =>
+  useGet<Schemas['LastWrite']>(
+    ['state', app, operator, 'last-write', key],
+    `${path('v1', 'state', app, operator, key)}/last-write`,
+    5000,
+  );
 
 /** A change, after which what it has changed is read again. */
 export function useChange<Input, Output>(change: (input: Input) => Promise<Output>, ...changed: string[]) {

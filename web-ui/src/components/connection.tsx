@@ -2,10 +2,11 @@
 import { useEffect, useState } from 'react';
 import { connect } from '../api/events';
 import { useLive } from '../api/hooks';
+import { line } from '../lib/format';
 import { Button } from './basics';
 
 export function Connection() {
-  const { state, retryAt } = useLive();
+  const { state, retryAt, denied } = useLive();
   const [now, setNow] = useState(Date.now());
   useEffect(() => {
     if (state !== 'lost') return;
@@ -13,6 +14,13 @@ export function Connection() {
     const timer = setInterval(() => setNow(Date.now()), 500);
     return () => clearInterval(timer);
   }, [state, retryAt]);
+  if (state === 'denied') {
+    return (
+      <div className="connection" role="alert">
+        This token may not watch what happens, so that nothing here is live: <bdi>{line(denied?.message ?? '')}</bdi>
+      </div>
+    );
+  }
   if (state !== 'lost') return null;
   const wait = Math.max(0, Math.ceil((retryAt - now) / 1000));
   return (

@@ -38,13 +38,15 @@ export function Snapshots() {
         )}
       </div>
       {snapshots.data && (
-        <div className="figures five">
+        <div className="figures seven">
           <Figure name="Snapshots" value={count(snapshots.data.snapshots.length)} />
           <Figure name="Newest, of epoch" value={newest && 'epoch' in newest ? count(newest.epoch) : '–'} />
           <Figure
             name="Epochs since, in the log"
             value={newest && 'epoch' in newest && epoch !== undefined ? count(Math.max(0, epoch - newest.epoch)) : '–'}
           />
+          <Figure name="Records in the log" value={count(snapshots.data.log.next - snapshots.data.log.first)} />
+          <Figure name="Trimmed up to" value={count(snapshots.data.log.first)} />
           <Figure name="The last took" value={last ? seconds(last.duration_us / 1e6) : '–'} />
           <Figure name="and wrote" value={last ? bytes(last.written_bytes) : '–'} />
         </div>
