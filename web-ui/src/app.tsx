@@ -188,7 +188,15 @@ function Foot() {
       <p>
         <span className={`dot ${state}`} aria-hidden="true" />
         <span>
-          {{ open: 'Live', connecting: 'Connecting', lost: 'No connection', refused: 'A token is needed' }[state]}
+          {
+            {
+              open: 'Live',
+              connecting: 'Connecting',
+              lost: 'No connection',
+              refused: 'A token is needed',
+              denied: 'not shown to this token',
+            }[state]
+          }
         </span>
         {cluster.data && <span className="quiet"> · {cluster.data.version}</span>}
       </p>

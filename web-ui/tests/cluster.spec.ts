@@ -116,7 +116,9 @@ test('the overview shows what gateways answer, and who is lost', async ({ page }
   await page.goto(`${server.admin}/cluster`);
   const processes = page.getByRole('region', { name: 'Processes' }).last();
   await expect(processes.getByRole('row')).toHaveCount(5);
-  await expect(processes.getByRole('row', { name: /coordinator alive answers here .* it is the only one/ })).toBeVisible();
+  await expect(
+    processes.getByRole('row', { name: /coordinator alive answers here .* it is the only one/ }),
+  ).toBeVisible();
   await expect(processes.getByRole('row', { name: /gateway alive .* calls at http:/ })).toBeVisible();
   await server.killGateway();
   await expect(processes.getByRole('row', { name: /gateway lost/ })).toBeVisible({ timeout: 20_000 });

@@ -3,7 +3,16 @@ import { useEffect, useRef, useState } from 'react';
 import { Link } from 'wouter';
 import type { Schemas } from '../api/client';
 import { SECONDS, type Live, type News, type Sample } from '../api/events';
-import { useApps, useAttention, useCluster, useIdentity, useLive, useRequests, useSnapshots, useTraffic } from '../api/hooks';
+import {
+  useApps,
+  useAttention,
+  useCluster,
+  useIdentity,
+  useLive,
+  useRequests,
+  useSnapshots,
+  useTraffic,
+} from '../api/hooks';
 import { Card, Figure, Notice, Page, Pending, Tag } from '../components/basics';
 import { Chart } from '../components/chart';
 import { FirstApp } from '../components/first-app';
@@ -339,7 +348,8 @@ function Told({ news }: { news: News }) {
     case 'snapshot':
       return (
         <Link href="/snapshots">
-          Snapshot {news.data.snapshot.sequence} of epoch {count(news.data.snapshot.epoch)}, {bytes(news.data.snapshot.bytes)}
+          Snapshot {news.data.snapshot.sequence} of epoch {count(news.data.snapshot.epoch)},{' '}
+          {bytes(news.data.snapshot.bytes)}
         </Link>
       );
     case 'quarantine':
