@@ -199,7 +199,7 @@ function Foot() {
               connecting: 'Connecting',
               lost: 'No connection',
               refused: 'A token is needed',
-              forbidden: 'Not live',
+              denied: 'Not live',
             }[state]
           }
         </span>

@@ -180,11 +180,12 @@ test('workers tell together of a request that they share', async ({ page }) => {
   await expect(page.getByRole('region', { name: 'Log lines' })).toContainText('both wants 6 kinds');
 });
 
-test('where calls go to gateways the form says how', async ({ page }) => {
+test('the form calls a function in a cluster, too', async ({ page }) => {
   await page.goto(`${server.admin}/apps/shop/stock/put`);
   await page.getByRole('textbox', { name: 'key', exact: true }).fill("it's");
   await page.getByRole('textbox', { name: 'pieces' }).fill('3');
-  await expect(page.getByText(`styx call 'shop/stock/it'\\''s/put' '{ "pieces": 3 }'`)).toBeVisible();
+  await page.getByRole('button', { name: 'Call' }).click();
+  await expect(page.getByText('committed')).toBeVisible();
   await isAccessible(page);
 });
 
@@ -202,5 +203,32 @@ test('a worker that is killed is told of, and when it is back', async ({ page })
   await server.beginWorker(2);
   await expect(page.getByText(/^2 workers, generation \d+$/)).toBeVisible({ timeout: 60_000 });
   await expect(page.getByRole('region', { name: 'Workers' }).getByText('alive')).toHaveCount(2);
+  check();
+});
+
+test('the overview shows what gateways answer, and who is lost', async ({ page }) => {
+  const check = watch(page, server.admin);
+  await page.goto(server.admin);
+  await expect(page.getByText('No calls since this page was opened.')).toBeVisible();
+  await expect(async () => {
+    await Promise.all(Array.from({ length: 8 }, (_, n) => server.call(`shop/stock/k${n}/put`, [n])));
+    await server.call('shop/stock/k1/nothing', []);
+    await expect(page.getByRole('img', { name: /^Latency/ })).toBeVisible({ timeout: 500 });
+  }).toPass({ timeout: 30_000 });
+  await expect(page.getByRole('row', { name: /UNKNOWN_FUNCTION [1-9]/ })).toBeVisible();
+  await look(page, 'overview-cluster');
+  await page.goto(`${server.admin}/cluster`);
+  const processes = page.getByRole('region', { name: 'Processes' }).last();
+  await expect(processes.getByRole('row')).toHaveCount(5);
+  await expect(
+    processes.getByRole('row', { name: /coordinator alive answers here .* it is the only one/ }),
+  ).toBeVisible();
+  await expect(processes.getByRole('row', { name: /gateway alive .* calls at http:/ })).toBeVisible();
+  await server.killGateway();
+  await expect(processes.getByRole('row', { name: /gateway lost/ })).toBeVisible({ timeout: 20_000 });
+  await look(page, 'cluster-lost');
+  await page.goto(server.admin);
+  await expect(page.getByText(/is lost$/)).toBeVisible({ timeout: 20_000 });
+  await expect(page.getByText(/its clients have to call another one/)).toBeVisible();
   check();
 });

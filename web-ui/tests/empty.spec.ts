@@ -35,6 +35,7 @@ test('with no app it says what to do, and takes one', async ({ page }) => {
   await chosen.setInputFiles({ name: 'wrong.zip', mimeType: 'application/zip', buffer: Buffer.from('no archive') });
   await expect(page.getByRole('alert')).toBeVisible();
   await chosen.setInputFiles(BUNDLE);
+  await expect(page.getByText('The app is new.')).toBeVisible();
   await expect(page.getByText('It can be deployed')).toBeVisible();
   expect(await (await fetch(`${server.admin}/v1/apps`)).json()).toEqual({ apps: [] });
   await page.getByLabel('Name of the app').fill('shop');

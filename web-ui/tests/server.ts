@@ -201,6 +201,11 @@ export class Server {
     await this.processes[0]!.stop('SIGKILL');
   }
 
+  /** Ends a cluster's gateway as a crash does. */
+  async killGateway(): Promise<void> {
+    await this.processes.at(-1)!.stop('SIGKILL');
+  }
+
   /** Begins again where it was. */
   async restart(): Promise<void> {
     await this.begin(this.admin.replace('http://', ''));

@@ -96,6 +96,7 @@ pub(crate) fn run(
             }
         }
         _ => {
+            changes(&body["changes"], output);
             survey(&body["state"], output);
             output.done(&format!("{app} would be accepted; nothing was changed"));
         }
@@ -107,6 +108,22 @@ pub(crate) fn run(
 fn migrated(client: &Client, app: &str, output: &Output) -> Result<Value, CliError> {
     migrate(client, app, None, output)
         .map_err(|error| CliError { message: format!("{app} is live, and {}", error.message), ..error })
+}
+
+/// What it would change of the version that is live.
+fn changes(changes: &Value, output: &Output) {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let Some(live) = changes["live"].as_str() else { return output.note("  the app is new") };
+    let details = |change: &Value| -> String {
+        change["details"].as_array().into_iter().flatten().map(text).collect::<Vec<_>>().join("; ")
+    };
+    let row = |change: &Value| vec![text(&change["kind"]), text(&change["of"]), text(&change["name"]), details(change)];
+    let rows: Vec<Vec<String>> = changes["changes"].as_array().into_iter().flatten().map(row).collect();
+    if rows.is_empty() {
+        return output.note(&format!("  it is what {live} is, which is live"));
+    }
+    output.note(&format!("  compared with {live}, which is live:"));
+    output.table(&["change", "of", "name", ""], rows, changes);
 }
 
 /// What the server has seen of entities that there are.
@@ -159,13 +176,26 @@ pub(crate) fn tell_waiting(app: &str, state: &Value, output: &Output) {
     }
 }
 
-/// Where the server says that it takes calls, unless somebody has said it already; a cluster's coordinator does not know.
+/// Where the server says that it takes calls, or a gateway of its cluster, unless somebody has said it already.
 fn told(client: &Client) -> Option<String> {
     if client.ingress_url() != INGRESS_URL {
         return None;
     }
     let identity = client.send(client.admin(Method::GET, "/v1/identity")).ok()?.body;
-    reached(client.admin_url(), identity["ingress"].as_str()?.parse().ok()?)
+    match identity["ingress"].as_str() {
+        Some(bound) => reached(client.admin_url(), bound.parse().ok()?),
+        None => gateway(&client.send(client.admin(Method::GET, "/v1/nodes")).ok()?.body),
+    }
+}
+
+/// A gateway that is there, if its address is one for others too.
+fn gateway(nodes: &Value) -> Option<String> {
+    let alive = nodes["nodes"].as_array()?.iter().filter(|node| node["status"] == "alive");
+    let url = alive.filter_map(|node| node["ingress"].as_str()).find(|url| {
+        let bound = url.split_once("://").and_then(|(_, address)| address.parse::<SocketAddr>().ok());
+        bound.is_some_and(|bound| !bound.ip().is_unspecified())
+    })?;
+    Some(url.to_owned())
 }
 
 /// The URL of an address that a server was bound to, for whoever reaches its admin endpoints at a URL.
@@ -181,6 +211,19 @@ fn reached(admin: &str, bound: SocketAddr) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_gateway_that_is_there_takes_calls() {
+        let node = |status: &str, ingress: &str| serde_json::json!({ "status": status, "ingress": ingress });
+        let of = |nodes: &[Value]| gateway(&serde_json::json!({ "nodes": nodes }));
+        assert_eq!(of(&[serde_json::json!({ "status": "alive", "ingress": null })]), None);
+        let all = [
+            node("lost", "http://127.0.0.1:1"),
+            node("alive", "http://0.0.0.0:2"),
+            node("alive", "https://10.0.0.7:3"),
+        ];
+        assert_eq!(of(&all).as_deref(), Some("https://10.0.0.7:3"));
+    }
 
     #[test]
     fn an_address_is_reached_where_the_server_is() {

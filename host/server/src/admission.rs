@@ -216,6 +216,11 @@ impl Probe {
 
 /// Bytes of a file system that this process may still use.
 fn free_bytes(directory: &Path) -> io::Result<u64> {
+    space(directory).map(|(free, _)| free)
+}
+
+/// Bytes of a file system that this process may still use, and all that it has.
+pub(crate) fn space(directory: &Path) -> io::Result<(u64, u64)> {
     let path = std::ffi::CString::new(directory.as_os_str().as_bytes())?;
     let mut told = std::mem::MaybeUninit::<libc::statvfs>::uninit();
     // SAFETY: the path ends with a zero, and the call writes one statvfs, into a local that outlives it.
@@ -225,7 +230,7 @@ fn free_bytes(directory: &Path) -> io::Result<u64> {
     }
     // SAFETY: the call succeeded, so that all of it was written.
     let told = unsafe { told.assume_init() };
-    Ok(told.f_bavail * told.f_frsize)
+    Ok((told.f_bavail * told.f_frsize, told.f_blocks * told.f_frsize))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use styx_driver::coordinator::Migrations;
 use styx_protocol::machine::{EpochSummary, Stage};
 
 use crate::autoscale_stats::Autoscaling;
+use crate::nodes::Nodes;
 use crate::observe::Recorder;
 use crate::snapshots::SnapshotStats;
 
@@ -55,6 +56,9 @@ pub struct Stats {
     pub fuel: AtomicU64,
     /// Log records made durable.
     pub log_records: AtomicU64,
+    /// The first record that the log still has, and the next one that is appended: each trim moves the first.
+    pub log_first: AtomicU64,
+    pub log_next: AtomicU64,
     /// Bytes appended to the log.
     pub log_bytes: AtomicU64,
     /// Times that the log was made durable.
@@ -91,6 +95,8 @@ pub struct Stats {
     recent: Mutex<VecDeque<EpochReport>>,
     /// What is known of the autoscaler.
     pub autoscaling: Arc<Autoscaling>,
+    /// What other processes of the cluster report.
+    pub nodes: Nodes,
     migrations: Mutex<Arc<Migrations>>,
     tickets: AtomicU64,
 }

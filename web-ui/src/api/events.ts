@@ -1,5 +1,5 @@
 // What the server tells as it happens: server-sent events, read by hand because a token has to be shown.
-import { errorOf, headers, refused, type Schemas } from './client';
+import { errorOf, headers, refused, type ApiError, type Schemas } from './client';
 import { token } from './token';
 
 export interface Sample {
@@ -13,23 +13,42 @@ export interface Sample {
 }
 
 export interface Live {
-  state: 'connecting' | 'open' | 'lost' | 'refused' | 'forbidden';
+  state: 'connecting' | 'open' | 'lost' | 'refused' | 'denied';
   /** When the next attempt is made, if it is lost. */
   retryAt: number;
-  /** Which right the token lacks, if it is forbidden. */
-  forbidden: string;
   status: Schemas['Status'] | null;
   /** Seconds, oldest first; the last is under way. */
   samples: Sample[];
   last: Schemas['EpochEvent'] | null;
   /** The latest epochs that were told of, oldest first. */
   epochs: Schemas['EpochReport'][];
+  /** What has happened, newest first. */
+  news: News[];
+  /** Why this token may not watch. */
+  denied: ApiError | null;
 }
+
+export type News =
+  | { event: 'member'; data: Schemas['MemberNews'] }
+  | { event: 'deployment'; data: Schemas['DeploymentNews'] }
+  | { event: 'snapshot'; data: Schemas['SnapshotNews'] }
+  | { event: 'quarantine'; data: Schemas['QuarantineNews'] };
+const NEWS = ['member', 'deployment', 'snapshot', 'quarantine'];
+const NEWS_KEPT = 50;
 
 export const SECONDS = 120;
 const EPOCHS = 60;
 
-let live: Live = { state: 'connecting', retryAt: 0, forbidden: '', status: null, samples: [], last: null, epochs: [] };
+let live: Live = {
+  state: 'connecting',
+  retryAt: 0,
+  status: null,
+  samples: [],
+  last: null,
+  epochs: [],
+  news: [],
+  denied: null,
+};
 const listeners = new Set<() => void>();
 
 export const snapshot = (): Live => live;
@@ -76,10 +95,13 @@ async function read(signal: AbortSignal): Promise<void> {
       update({ state: 'refused' });
       return refused(shown);
     }
-    if (response.status === 403) return update({ state: 'forbidden', forbidden: (await errorOf(response)).message });
+    if (response.status === 403) {
+      // Another token may; this one will not, however often it is tried.
+      return update({ state: 'denied', denied: await errorOf(response) });
+    }
     if (!response.ok || !response.body) throw await errorOf(response);
     attempts = 0;
-    update({ state: 'open' });
+    update({ state: 'open', denied: null });
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let text = '';
     for (;;) {
@@ -111,8 +133,14 @@ function event(text: string): void {
   );
   const data = fields.get('data');
   if (!data) return;
-  if (fields.get('event') === 'status') return update({ status: JSON.parse(data) as Schemas['Status'] });
-  if (fields.get('event') !== 'epochs') return;
+  const name = fields.get('event') ?? '';
+  if (NEWS.includes(name)) {
+    lastId = fields.get('id') ?? lastId;
+    const news = { event: name, data: JSON.parse(data) as unknown } as News;
+    return update({ news: [news, ...live.news].slice(0, NEWS_KEPT) });
+  }
+  if (name === 'status') return update({ status: JSON.parse(data) as Schemas['Status'] });
+  if (name !== 'epochs') return;
   const epochs = JSON.parse(data) as Schemas['EpochEvent'];
   // The first one holds what was before this page.
   const isFirst = !hasTotals;

@@ -53,6 +53,8 @@ export const useTrace = (id: string) =>
     retry: false,
   });
 export const useTraffic = () => useGet<Schemas['Traffic']>(['traffic'], '/v1/traffic', 2000);
+export const useNodes = () => useGet<Schemas['NodeList']>(['cluster', 'nodes'], '/v1/nodes', 2000);
+export const useAttention = () => useGet<Schemas['AttentionList']>(['attention'], '/v1/attention', 5000);
 export const useSnapshots = () => useGet<Schemas['SnapshotList']>(['snapshots'], '/v1/snapshots', 15_000);
 export const useQuarantine = () => useGet<Schemas['QuarantineList']>(['catalog', 'quarantine'], '/v1/quarantine');
 export const useTokens = (enabled: boolean) =>
@@ -83,6 +85,12 @@ export const useEntityCounts = (app: string, operators: string[]) =>
       },
     })),
   });
+export const useLastWrite = (app: string, operator: string, key: string) =>
+  useGet<Schemas['LastWrite']>(
+    ['state', app, operator, 'last-write', key],
+    `${path('v1', 'state', app, operator, key)}/last-write`,
+    5000,
+  );
 
 /** A change, after which what it has changed is read again. */
 export function useChange<Input, Output>(change: (input: Input) => Promise<Output>, ...changed: string[]) {

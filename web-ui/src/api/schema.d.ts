@@ -199,6 +199,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/attention": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What somebody should see to
+         * @description Processes that are gone though nobody has told them to end, disks that are nearly full, a newest snapshot that is older than it should
+         *     be, a partition that has most of the load. What stops calls is in the event `status`.
+         */
+        get: operations["attention"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/audit": {
         parameters: {
             query?: never;
@@ -315,7 +336,8 @@ export interface paths {
          *     has sent it. `status`: who is there and how much has changed, once at the beginning and whenever it is another: what is shown of
          *     it is to be read again. `migration`: a migration that begins, goes on or ends, as `/v1/migrations` has it; four in a second
          *     at most while it goes on. `autoscaler`: a decision that there should be another number of workers, and what has become of
-         *     its command, as `/v1/autoscaler` has it.
+         *     its command, as `/v1/autoscaler` has it. `member`, `deployment`, `snapshot`, `quarantine`: each of these that has happened
+         *     since, also while the connection was lost, if `Last-Event-ID` is given; the last 512 are kept, from when somebody watched first.
          */
         get: operations["events"];
         put?: never;
@@ -432,6 +454,27 @@ export interface paths {
         put?: never;
         /** Copies pieces again */
         post: operations["resume"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/nodes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The processes of the cluster: who is there, since when, of which release, with how much memory and disk
+         * @description Workers and gateways report every two seconds. Who says nothing any more stays in the list for ten minutes, as `lost`; who was
+         *     told to end does not. Coordinators that stand by report to nobody.
+         */
+        get: operations["nodes"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -616,6 +659,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/state/{app}/{operator}/{key}/last-write": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Who wrote an entity last, of the requests that were watched
+         * @description Nothing is noted of others: with `--trace-sample all` every request is watched. What the entity was before is not kept.
+         */
+        get: operations["last_write"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/tokens": {
         parameters: {
             query?: never;
@@ -659,8 +722,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * How many requests were answered here, how, and how long they took
-         * @description Sums since the process began. In a cluster calls go to gateways, each of which has its own at `/metrics`.
+         * How many requests were answered, how, and how long they took
+         * @description Sums since the process began. In a cluster: of all gateways together, as each has reported it within the last two seconds, and
+         *     with what those had answered that are no more; a gateway has its own figures at `/metrics`.
          */
         get: operations["traffic"];
         put?: never;
@@ -746,6 +810,21 @@ export interface components {
             name: string;
             operators: components["schemas"]["OperatorView"][];
         };
+        /** @description Something that somebody should see to. */
+        Attention: {
+            /** @description What to do. */
+            action: string;
+            detail: string;
+            kind: components["schemas"]["AttentionKind"];
+            title: string;
+            /** @description Calls fail, or will. */
+            urgent: boolean;
+        };
+        /** @enum {string} */
+        AttentionKind: "worker-lost" | "gateway-lost" | "disk-nearly-full" | "snapshot-old" | "hot-partition";
+        AttentionList: {
+            attention: components["schemas"]["Attention"][];
+        };
         /** @description A request that was to change something. */
         AuditEntry: {
             app?: string | null;
@@ -796,6 +875,26 @@ export interface components {
         };
         /** @enum {string} */
         By: "load" | "partitions";
+        /** @description One thing that would be another, with it or without. */
+        Change: {
+            /** @description Each with what it was and would be, for people; empty if it is added or removed. */
+            details?: string[];
+            kind: components["schemas"]["ChangeKind"];
+            /** @description An operator's, `operator.function`, a limit's, a component's, or `app/operator` of an import. */
+            name: string;
+            of: components["schemas"]["ChangeOf"];
+        };
+        /** @enum {string} */
+        ChangeKind: "added" | "removed" | "changed";
+        /** @enum {string} */
+        ChangeOf: "operator" | "function" | "export" | "import" | "limit" | "component";
+        /** @description What a version would change. */
+        Changes: {
+            /** @description In the order of what they are and of their names; empty if callers would notice nothing. */
+            changes: components["schemas"]["Change"][];
+            /** @description Id of the live version that it is compared with; null if the app is new. */
+            live?: string | null;
+        };
         /** @description What only the workers know is left out while there are none. */
         ClusterView: {
             apps: number;
@@ -881,6 +980,7 @@ export interface components {
         };
         Deployed: {
             app: string;
+            changes?: components["schemas"]["Changes"] | null;
             components: components["schemas"]["Component"][];
             /** @description Id of the deployment; absent if nothing was changed. */
             deployment?: string | null;
@@ -896,6 +996,19 @@ export interface components {
             /** @description Newest first. */
             deployments: components["schemas"]["DeploymentView"][];
         };
+        /** @description Data of the event `deployment`: another version of an app is live, or none is. */
+        DeploymentNews: {
+            app: string;
+            /**
+             * Format: int64
+             * @description µs since 1970.
+             */
+            at: number;
+            /** @description `deployed`, `activated` (a version that was there) or `removed`. */
+            change: string;
+            /** @description The version that is live; null if the app is removed. */
+            deployment?: string | null;
+        };
         DeploymentView: {
             active: boolean;
             components: components["schemas"]["Component"][];
@@ -903,6 +1016,19 @@ export interface components {
             deployment: string;
             limits: components["schemas"]["Limits"];
             operators: components["schemas"]["OperatorSummary"][];
+        };
+        /** @description The file system of a data directory. */
+        Disk: {
+            /**
+             * Format: int64
+             * @description Bytes that the process may still use.
+             */
+            free: number;
+            /**
+             * Format: int64
+             * @description Bytes in all.
+             */
+            total: number;
         };
         /** @description An OpenAPI 3.1 document. */
         Document: {
@@ -1073,11 +1199,11 @@ export interface components {
         IdentityView: {
             /** @description Null for all. */
             apps?: string[] | null;
-            /** @description Whether this port takes calls as well, at `/v1/call`: it does where one process is all of the system. */
+            /** @description Whether this port takes calls as well, at `/v1/call`, for pages, which may ask only where they are from. */
             calls: boolean;
             /**
-             * @description Where that process takes calls, as it was bound: `0.0.0.0:8080` is port 8080 of any address; null where calls are
-             *     taken by other processes.
+             * @description Where this process takes calls otherwise, as it was bound: `0.0.0.0:8080` is port 8080 of any address; null where
+             *     gateways do, which are in `/v1/nodes`.
              */
             ingress?: string | null;
             /** @description False where nobody is asked for a token. */
@@ -1096,6 +1222,21 @@ export interface components {
         Issued: components["schemas"]["TokenView"] & {
             /** @description What its holder sends. It is shown here, and never again. */
             token: string;
+        };
+        /** @description Who wrote an entity last, as far as anybody has watched. */
+        LastWrite: {
+            recorded?: components["schemas"]["RequestSummary"] | null;
+        };
+        /** @description A coordinator that leads. */
+        LeadsView: {
+            /** @description Who led before, if it took over. */
+            from?: string | null;
+            since: string;
+            /**
+             * @description `only`: no other may stand by. `elected`: nobody else led when it started. `took-over`: it stood by, and whoever
+             *     led did not renew the lease or gave it back.
+             */
+            why: string;
         };
         Limits: {
             /**
@@ -1161,6 +1302,42 @@ export interface components {
              * @description Where it was written, counted from 1.
              */
             worker: number;
+        };
+        /** @description The log that snapshots shorten. */
+        LogView: {
+            /**
+             * Format: int64
+             * @description Bytes appended since the process began.
+             */
+            appended_bytes: number;
+            /**
+             * Format: int64
+             * @description Position of the first record that it has: those before it were trimmed, since a snapshot has what they did. A log
+             *     of files is trimmed file by file.
+             */
+            first: number;
+            /**
+             * Format: int64
+             * @description Position of the next record.
+             */
+            next: number;
+        };
+        /** @description Data of the event `member`: a worker that has become a member of the cluster, or is none any more. */
+        MemberNews: {
+            address: string;
+            /**
+             * Format: int64
+             * @description µs since 1970.
+             */
+            at: number;
+            /** @description `joined` or `left`. */
+            change: string;
+            /**
+             * Format: int64
+             * @description The generation in which it is so.
+             */
+            generation: number;
+            node: string;
         };
         Migrated: {
             /** @description True: all partitions are where they were to go. */
@@ -1296,6 +1473,52 @@ export interface components {
              * @description Number of the worker that is to have it, from 1.
              */
             worker: number;
+        };
+        /** @description Something that has happened. */
+        News: components["schemas"]["MemberNews"] | components["schemas"]["DeploymentNews"] | components["schemas"]["SnapshotNews"] | components["schemas"]["QuarantineNews"];
+        NodeList: {
+            /** @description This process first; then workers by their number, then gateways. */
+            nodes: components["schemas"]["NodeView"][];
+        };
+        /**
+         * @description What a process of the cluster is.
+         * @enum {string}
+         */
+        NodeRole: "single" | "coordinator" | "worker" | "gateway";
+        /** @enum {string} */
+        NodeStatus: "alive" | "lost";
+        /** @description A process of the cluster. */
+        NodeView: {
+            /** @description Its admin port, as it was bound; null if it has none. */
+            admin?: string | null;
+            disk?: components["schemas"]["Disk"] | null;
+            /** @description Where it takes calls, as it was bound; null if it does not. */
+            ingress?: string | null;
+            leads?: components["schemas"]["LeadsView"] | null;
+            name: string;
+            /** @description Its id; null for the process that answers. */
+            node?: string | null;
+            /**
+             * Format: int64
+             * @description Memory in use, where the system tells.
+             */
+            resident_bytes?: number | null;
+            role: components["schemas"]["NodeRole"];
+            /**
+             * Format: int64
+             * @description Since it said last that it is there, ms; null for the process that answers.
+             */
+            silent_ms?: number | null;
+            /** @description When the process began. */
+            started: string;
+            status: components["schemas"]["NodeStatus"];
+            /** @description Its release. */
+            version: string;
+            /**
+             * Format: int32
+             * @description Number of the worker that it is, from 1; null if it is no member.
+             */
+            worker?: number | null;
         };
         OperatorSummary: {
             functions: string[];
@@ -1437,6 +1660,17 @@ export interface components {
         QuarantineList: {
             quarantined: components["schemas"]["QuarantinedView"][];
         };
+        /** @description Data of the event `quarantine`: something was set aside, or released. */
+        QuarantineNews: {
+            /**
+             * Format: int64
+             * @description µs since 1970.
+             */
+            at: number;
+            /** @description `set-aside` or `released`. */
+            change: string;
+            subject: components["schemas"]["QuarantinedView"];
+        };
         QuarantinedView: {
             app?: string | null;
             /** @description What the request calls. */
@@ -1574,10 +1808,20 @@ export interface components {
         };
         SnapshotList: {
             last?: components["schemas"]["SnapshotSummary"] | null;
+            log: components["schemas"]["LogView"];
             /** @description Directory or URL of the store; null if no snapshots are taken. */
             place?: string | null;
             /** @description Oldest first, with what is wrong with those that cannot be read. */
             snapshots: components["schemas"]["SnapshotView"][];
+        };
+        /** @description Data of the event `snapshot`: one was taken. */
+        SnapshotNews: {
+            /**
+             * Format: int64
+             * @description µs since 1970.
+             */
+            at: number;
+            snapshot: components["schemas"]["SnapshotSummary"];
         };
         /** @description A snapshot that exists. */
         SnapshotSummary: {
@@ -1826,7 +2070,7 @@ export interface components {
             reason: string;
         };
         /** @description Data of an event, by its name. */
-        WatchEvent: components["schemas"]["EpochEvent"] | components["schemas"]["Status"] | components["schemas"]["MigrationView"] | components["schemas"]["DecisionView"];
+        WatchEvent: components["schemas"]["EpochEvent"] | components["schemas"]["Status"] | components["schemas"]["MigrationView"] | components["schemas"]["DecisionView"] | components["schemas"]["News"];
         WorkerList: {
             workers: components["schemas"]["WorkerView"][];
         };
@@ -2181,6 +2425,26 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Document"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    attention: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AttentionList"];
                 };
             };
             default: components["responses"]["Error"];
@@ -2553,6 +2817,26 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    nodes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NodeList"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     partitions: {
         parameters: {
             query?: {
@@ -2815,6 +3099,30 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EntityView"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    last_write: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                app: string;
+                operator: string;
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LastWrite"];
                 };
             };
             default: components["responses"]["Error"];

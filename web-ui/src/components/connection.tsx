@@ -8,7 +8,7 @@ import { line } from '../lib/format';
 import { Button } from './basics';
 
 export function Connection() {
-  const { state, retryAt, forbidden } = useLive();
+  const { state, retryAt, denied } = useLive();
   const [now, setNow] = useState(Date.now());
   useEffect(() => {
     if (state !== 'lost') return;
@@ -17,11 +17,11 @@ export function Connection() {
     return () => clearInterval(timer);
   }, [state, retryAt]);
   const wait = Math.max(0, Math.ceil((retryAt - now) / 1000));
-  if (state === 'forbidden') {
+  if (state === 'denied') {
     return (
       <div className="connection warn" role="status">
         <span>
-          Nothing is told as it happens: <bdi>{line(forbidden)}</bdi>. <Link href="/access">What the token covers</Link>
+          Nothing is told as it happens: <bdi>{line(denied?.message ?? '')}</bdi>. <Link href="/access">What the token covers</Link>
         </span>
       </div>
     );

@@ -4,7 +4,7 @@ import { useLocation } from 'wouter';
 import { isForcible, path, request, type Schemas } from '../api/client';
 import { forced, useChange, useMay } from '../api/hooks';
 import { bytes, line } from '../lib/format';
-import { Button, Confirm, ErrorNotice, Notice } from './basics';
+import { Button, Confirm, ErrorNotice, Notice, Table, Tag } from './basics';
 
 interface Given {
   app: string;
@@ -20,6 +20,36 @@ async function deploy({ app, file, dryRun, force = false }: Given): Promise<Sche
   const type = isComponent ? 'application/wasm' : 'application/zip';
   const to = `${path('v1', 'apps', app, 'deployments')}${dryRun ? '?dry_run=true' : forced(force)}`;
   return (await request('POST', to, file, { 'content-type': type })).json() as Promise<Schemas['Deployed']>;
+}
+
+const KINDS = { added: 'good', removed: 'bad', changed: 'warn' } as const;
+
+/** What the version would change of the one that is live. */
+function Changes({ changes: { live, changes } }: { changes: Schemas['Changes'] }) {
+  if (live == null) return <p className="quiet">The app is new.</p>;
+  if (changes.length === 0) return <p className="quiet">It is what is live already.</p>;
+  return (
+    <Table label="What it would change" columns={['Change', 'Of', 'Name', 'What']}>
+      {changes.map(change => (
+        <tr key={`${change.of} ${change.name}`}>
+          <td>
+            <Tag kind={KINDS[change.kind]}>{change.kind}</Tag>
+          </td>
+          <td className="quiet">{change.of}</td>
+          <td>
+            <bdi>{line(change.name)}</bdi>
+          </td>
+          <td className="quiet">
+            {change.details?.map(detail => (
+              <div key={detail}>
+                <bdi>{line(detail)}</bdi>
+              </div>
+            ))}
+          </td>
+        </tr>
+      ))}
+    </Table>
+  );
 }
 
 export function Upload({ app: fixed }: { app?: string }) {
@@ -139,6 +169,7 @@ export function Upload({ app: fixed }: { app?: string }) {
                   </div>
                 ))}
               </Notice>
+              {checked.changes && <Changes changes={checked.changes} />}
               <Button kind="primary" onClick={() => go(false)} busy={really.isPending} disabled={!name}>
                 Deploy {line(name)}
               </Button>

@@ -1,9 +1,69 @@
 // Who is there, and who has which partition.
 import { Link } from 'wouter';
-import { useCluster, usePartitions, useWorkers } from '../api/hooks';
+import type { Schemas } from '../api/client';
+import { useCluster, useNodes, usePartitions, useWorkers } from '../api/hooks';
 import { Card, Command, Figure, Notice, Page, Pending, Table, Tag, number } from '../components/basics';
 import { colorOf, PartitionMap } from '../components/partition-map';
-import { bytes, count, plural } from '../lib/format';
+import { ago, bytes, count, line, plural, seconds } from '../lib/format';
+
+/** Every process: how it fares. */
+function Processes() {
+  const nodes = useNodes();
+  const release = nodes.data?.nodes[0]?.version;
+  return (
+    <Card title="Processes" note="workers and gateways report every two seconds">
+      <Pending of={nodes} />
+      {nodes.data && (
+        <Table
+          label="Processes"
+          columns={['Process', 'State', 'Last heard of', number('Memory'), 'Disk', 'Release', 'Since', 'Where']}
+        >
+          {nodes.data.nodes.map(node => (
+            <tr key={node.node ?? node.role}>
+              <td>
+                <bdi>{line(node.name)}</bdi> <span className="quiet">{ROLES[node.role](node.worker)}</span>
+              </td>
+              <td>
+                <Tag kind={node.status === 'alive' ? 'good' : 'bad'}>{node.status}</Tag>
+              </td>
+              <td>{node.silent_ms == null ? 'answers here' : `${seconds(node.silent_ms / 1000)} ago`}</td>
+              <td className="number">{node.resident_bytes == null ? '–' : bytes(node.resident_bytes)}</td>
+              <td>{node.disk ? `${bytes(node.disk.free)} of ${bytes(node.disk.total)} free` : 'keeps nothing'}</td>
+              <td>{node.version === release ? node.version : <Tag kind="warn">{line(node.version)}</Tag>}</td>
+              <td title={node.started}>{ago(node.started)}</td>
+              <td>
+                {node.ingress && <>calls at {line(node.ingress)}</>}
+                {node.leads && <Leads leads={node.leads} />}
+              </td>
+            </tr>
+          ))}
+        </Table>
+      )}
+    </Card>
+  );
+}
+
+const ROLES: Record<Schemas['NodeRole'], (worker: number | null | undefined) => string> = {
+  single: () => 'everything',
+  coordinator: () => 'coordinator',
+  worker: worker => (worker == null ? 'worker, no member' : `worker ${worker}`),
+  gateway: () => 'gateway',
+};
+
+function Leads({ leads }: { leads: Schemas['LeadsView'] }) {
+  return (
+    <>
+      leads since {ago(leads.since)}
+      {leads.why === 'only' && ': it is the only one'}
+      {leads.why === 'elected' && ': nobody else led when it started'}
+      {leads.why === 'took-over' && (
+        <>
+          : took over from <bdi>{line(leads.from ?? '')}</bdi>, which gave its lease back or did not renew it
+        </>
+      )}
+    </>
+  );
+}
 
 export function Cluster() {
   const cluster = useCluster();
@@ -84,6 +144,7 @@ export function Cluster() {
               </Table>
             )}
           </Card>
+          <Processes />
           <Card title="Partitions" note="each key belongs to one of them">
             <Pending of={partitions} />
             {partitions.data && <PartitionMap partitions={partitions.data.partitions} at={partitions.dataUpdatedAt} />}

@@ -1,8 +1,17 @@
 // What the cluster does, in ten seconds.
 import { Link } from 'wouter';
 import type { Schemas } from '../api/client';
-import { SECONDS, type Live, type Sample } from '../api/events';
-import { useApps, useCluster, useIdentity, useLive, useRequests, useSnapshots, useTraffic } from '../api/hooks';
+import { SECONDS, type Live, type News, type Sample } from '../api/events';
+import {
+  useApps,
+  useAttention,
+  useCluster,
+  useIdentity,
+  useLive,
+  useRequests,
+  useSnapshots,
+  useTraffic,
+} from '../api/hooks';
 import { EVERY_SECONDS, useLatencyHistory, type Window } from '../api/latency';
 import { Card, Figure, Notice, Page, Pending, Tag } from '../components/basics';
 import { Chart } from '../components/chart';
@@ -32,17 +41,20 @@ export function Overview() {
           <Throughput samples={live.samples} />
         </Card>
         <Card title="Latency" note="from the arrival of a call to its reply">
-          <LatencyChart history={history} cluster={cluster.data} />
+          <LatencyChart history={history} />
         </Card>
       </div>
       <div className="columns">
         <Card title="Epochs" note={<EpochNote live={live} />}>
           <Epochs epochs={live.epochs} />
         </Card>
-        <Card title="Errors by code" note="since the process began">
-          <Errors cluster={cluster.data} />
+        <Card title="Errors by code" note="since the servers began">
+          <Errors />
         </Card>
       </div>
+      <Card title="What happened" note="since this page was opened">
+        <Happened news={live.news} />
+      </Card>
       {apps.data && apps.data.apps.length > 0 && (
         <Card title="Apps" note={<Link href="/apps">all of them</Link>}>
           <table>
@@ -125,9 +137,19 @@ function Sentence({ cluster, apps, live, now, history }: Figures) {
   );
 }
 
+/** Where to look. */
+const PLACES: Record<Schemas['AttentionKind'], readonly [string, string]> = {
+  'worker-lost': ['/cluster', 'Who is there'],
+  'gateway-lost': ['/cluster', 'Who is there'],
+  'disk-nearly-full': ['/cluster', 'All disks'],
+  'snapshot-old': ['/snapshots', 'Which there are'],
+  'hot-partition': ['/cluster', 'All partitions'],
+};
+
 function Attention({ cluster, live }: { cluster: Schemas['ClusterView'] | undefined; live: Live }) {
   const snapshots = useSnapshots();
   const identity = useIdentity();
+  const attention = useAttention();
   const { status } = live;
   const wrong = snapshots.data?.snapshots.filter(snapshot => 'problem' in snapshot) ?? [];
   return (
@@ -162,6 +184,12 @@ function Attention({ cluster, live }: { cluster: Schemas['ClusterView'] | undefi
           They have ended the server and are not executed. <Link href="/quarantine">Look at them</Link>
         </Notice>
       )}
+      {attention.data?.attention.map(one => (
+        <Notice key={one.kind + one.title} kind={one.urgent ? 'bad' : 'warn'} title={line(one.title)}>
+          {line(one.detail)} {line(one.action)}{' '}
+          {PLACES[one.kind] && <Link href={PLACES[one.kind][0]}>{PLACES[one.kind][1]}</Link>}
+        </Notice>
+      ))}
       {wrong.length > 0 && (
         <Notice kind="warn" title={`${plural(wrong.length, 'snapshot')} cannot be read`}>
           <Link href="/snapshots">Which, and why</Link>
@@ -238,10 +266,7 @@ const secondsAgo = (n: number) => (n === 0 ? 'now' : `${n} s ago`);
 
 const WINDOWS = SECONDS / EVERY_SECONDS;
 
-function LatencyChart({ history, cluster }: { history: Window[]; cluster: Schemas['ClusterView'] | undefined }) {
-  if (cluster?.mode === 'cluster') {
-    return <p className="quiet">Calls go to gateways here. Each has its own figures at /metrics of its admin port.</p>;
-  }
+function LatencyChart({ history }: { history: Window[] }) {
   if (history.every(window => window.count === 0)) return <p className="empty">No calls since this page was opened.</p>;
   const padded: (Window | null)[] = [...Array<null>(Math.max(0, WINDOWS - history.length)).fill(null), ...history];
   return (
@@ -255,6 +280,53 @@ function LatencyChart({ history, cluster }: { history: Window[]; cluster: Schema
       ]}
     />
   );
+}
+
+function Happened({ news }: { news: News[] }) {
+  if (news.length === 0) return <p className="empty">Nothing but calls.</p>;
+  return (
+    <ul className="happened">
+      {news.slice(0, 10).map((one, at) => (
+        <li key={`${one.data.at}-${at}`}>
+          <time className="quiet">{new Date(one.data.at / 1000).toLocaleTimeString()}</time> <Told news={one} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Told({ news }: { news: News }) {
+  switch (news.event) {
+    case 'member':
+      return (
+        <Link href="/cluster">
+          Worker {news.data.address} {news.data.change}
+        </Link>
+      );
+    case 'deployment':
+      return news.data.deployment === null || news.data.deployment === undefined ? (
+        <>
+          App <bdi>{line(news.data.app)}</bdi> was removed
+        </>
+      ) : (
+        <Link href={`/apps/${encodeURIComponent(news.data.app)}`}>
+          App <bdi>{line(news.data.app)}</bdi>: version {news.data.deployment} {news.data.change}
+        </Link>
+      );
+    case 'snapshot':
+      return (
+        <Link href="/snapshots">
+          Snapshot {news.data.snapshot.sequence} of epoch {count(news.data.snapshot.epoch)},{' '}
+          {bytes(news.data.snapshot.bytes)}
+        </Link>
+      );
+    case 'quarantine':
+      return (
+        <Link href="/quarantine">
+          <bdi>{line(news.data.subject.id)}</bdi> {news.data.change === 'released' ? 'was released' : 'was set aside'}
+        </Link>
+      );
+  }
 }
 
 function EpochNote({ live }: { live: Live }) {
@@ -310,10 +382,8 @@ function Epochs({ epochs }: { epochs: Schemas['EpochReport'][] }) {
   );
 }
 
-function Errors({ cluster }: { cluster: Schemas['ClusterView'] | undefined }) {
+function Errors() {
   const traffic = useTraffic();
-  if (cluster?.mode === 'cluster')
-    return <p className="quiet">Gateways count them, at /metrics of their admin ports.</p>;
   const errors = (traffic.data?.errors ?? []).toSorted((a, b) => b.count - a.count);
   if (errors.length === 0) return <p className="empty">None.</p>;
   const all = traffic.data?.outcomes.reduce((sum, outcome) => sum + outcome.count, 0) ?? 0;

@@ -54,7 +54,7 @@ export function Snapshots() {
         )}
       </div>
       {snapshots.data && (
-        <div className="figures five">
+        <div className="figures seven">
           <Figure name="Snapshots" value={count(snapshots.data.snapshots.length)} />
           <Figure name="Newest, of epoch" value={newest && 'epoch' in newest ? count(newest.epoch) : '–'} />
           <Figure
@@ -67,6 +67,8 @@ export function Snapshots() {
             value={last ? seconds(last.duration_us / 1e6) : '–'}
             {...(last && { unit: bytes(last.written_bytes) })}
           />
+          <Figure name="Records in the log" value={count(snapshots.data.log.next - snapshots.data.log.first)} />
+          <Figure name="Trimmed up to" value={count(snapshots.data.log.first)} />
         </div>
       )}
       {snapshots.data && (

@@ -1,10 +1,11 @@
 // Committed state: operators, entities by key, values as they are.
 import { useState, type FormEvent } from 'react';
 import { Link, useLocation, useSearch } from 'wouter';
-import { saveExport, useApps, useChange, useEntity, useEntries } from '../api/hooks';
+import { path } from '../api/client';
+import { saveExport, useApps, useChange, useEntity, useEntries, useLastWrite } from '../api/hooks';
 import { Button, Card, Copy, ErrorNotice, Notice, Page, Pending, Table, Tag } from '../components/basics';
 import { brief, Text, Value } from '../components/value';
-import { bytes, count, line, shorten } from '../lib/format';
+import { ago, bytes, count, line, shorten } from '../lib/format';
 import type { Json } from '../lib/json';
 
 const at = (...parts: string[]) => `/${parts.map(encodeURIComponent).join('/')}`;
@@ -190,7 +191,39 @@ export function Entity({ app, operator, name }: { app: string; operator: string;
           )}
         </Card>
       )}
+      {entity.data && (
+        <Card title="Last write" note="of the requests that were watched">
+          <LastWrite app={app} operator={operator} name={name} />
+        </Card>
+      )}
     </Page>
+  );
+}
+
+/** Who wrote it last, as far as anybody has watched. */
+function LastWrite({ app, operator, name }: { app: string; operator: string; name: string }) {
+  const write = useLastWrite(app, operator, name);
+  if (!write.data) return <Pending of={write} />;
+  const { recorded } = write.data;
+  if (!recorded) {
+    return (
+      <p className="quiet">
+        Not recorded: requests that are watched are (<code>styx-trace: 1</code>, <code>--trace-sample</code>).
+      </p>
+    );
+  }
+  return (
+    <p>
+      <Link href={path('requests', recorded.request_id)}>
+        <bdi>
+          {line(recorded.operator)}.{line(recorded.function)}
+        </bdi>
+      </Link>{' '}
+      of <bdi>{line(recorded.key)}</bdi>, transaction {recorded.tid}
+      {recorded.epoch != null && <>, epoch {count(recorded.epoch)}</>},{' '}
+      {ago(new Date(recorded.begun_us / 1000).toISOString())}.{' '}
+      <span className="quiet">A request that nobody watched may have come since.</span>
+    </p>
   );
 }
 

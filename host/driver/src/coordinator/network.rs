@@ -128,6 +128,8 @@ impl<W, R> CoordinatorDriver<W, R> {
             Envelope::Responses(responses) => {
                 self.route(step, |router, _, effects| router.responses(from, responses, effects));
             }
+            // Whoever shows it to people has it.
+            Envelope::Report(_) => {}
             Envelope::Beat(_)
             | Envelope::Refused(_)
             | Envelope::Released

@@ -112,6 +112,8 @@ pub enum Envelope {
     /// Gateway → worker or coordinator: what its clients ask.
     Queries(Vec<Query>),
     Responses(Vec<TicketedResponse>),
+    /// Worker or gateway → coordinator: how its process fares, in words of its own: no driver reads them.
+    Report(Vec<u8>),
 }
 
 /// Makes a worker a member.

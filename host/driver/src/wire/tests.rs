@@ -91,6 +91,7 @@ fn messages() -> Vec<Envelope> {
                 outcome: Ok(Bytes(b"done".as_slice().into())),
             }),
         }]),
+        Envelope::Report(b"{}".to_vec()),
     ]
 }
 

@@ -6,11 +6,12 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use styx_protocol::catalog::{self, Activation, Control, Deployment, Digest};
+use styx_protocol::catalog::{self, Activation, App, Control, Deployment, Digest};
 use utoipa::{IntoParams, ToSchema};
 
 use super::agreements::{self, ChangeQuery};
 use super::apps::{DeploymentView, OperatorSummary, app_of, summary};
+use super::changes::Changes;
 use super::queries::Queries;
 use super::survey::{self, StateSurvey};
 use super::upload::{Kind, Upload, refused_change};
@@ -47,6 +48,9 @@ pub struct Deployed {
     /// Of operators that say of what type their entities are, and have some: whether they are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     state: Vec<StateSurvey>,
+    /// What it would change of the version that is live, if it was only checked; absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<Changes>,
     /// True if it was only checked; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     dry_run: Option<bool>,
@@ -138,9 +142,13 @@ pub async fn deploy(
         operators: summary(&upload.deployment.operators),
         components: upload.deployment.components.clone(),
         state,
+        changes: None,
         dry_run: None,
     };
     if query.dry_run {
+        let catalog = queries.handle.catalog();
+        let live = catalog.apps().find(|app| *app.name == *upload.deployment.app).map(App::live);
+        deployed.changes = Some(Changes::of(live.map(|live| &**live), &upload.deployment));
         deployed.dry_run = Some(true);
         return Ok(Json(deployed).into_response());
     }

@@ -11,12 +11,12 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::{Stream, StreamExt, stream};
 use serde::Serialize;
 use styx_driver::coordinator::Migrations;
-use styx_driver::wire::{AdminQuery, Response};
 use styx_protocol::token::Scope;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{MissedTickBehavior, interval};
 use utoipa::ToSchema;
 
 use super::autoscaler::DecisionView;
+use super::journal::{Journal, News};
 use super::migrations::MigrationView;
 use super::queries::Queries;
 use crate::auth::Visitor;
@@ -25,10 +25,8 @@ use crate::stats::{EpochReport, Stats};
 
 /// At most ten summaries a second, however many epochs there are.
 const EVERY: Duration = Duration::from_millis(100);
-/// How often the coordinator is asked who is there, in ticks.
-const ASK_TICKS: u32 = 10;
-/// How long it may take to say; meanwhile nothing else is told.
-const ANSWER_MAX: Duration = Duration::from_secs(1);
+/// How long the first one who watches waits for the coordinator to say who is there, in looks.
+const PATIENCE: u32 = 10;
 
 /// Tells this life of the process from others: counters begin anew with each.
 static LIFE: LazyLock<u64> = LazyLock::new(rand::random);
@@ -58,28 +56,6 @@ impl Totals {
         }
     }
 
-    /// The id of the event that brings its reader to these counters; `life` is the process's.
-    fn id(&self, life: u64) -> String {
-        let Totals { epochs, committed, fell_back, aborted, rescheduled, queries } = self;
-        format!("{life:x}-{epochs:x}-{committed:x}-{fell_back:x}-{aborted:x}-{rescheduled:x}-{queries:x}")
-    }
-
-    /// The counters that an id tells; none if it is of another life of the process, or no id of an event.
-    fn of_id(id: &str, life: u64) -> Option<Self> {
-        let mut parts = id.split('-').map(|part| u64::from_str_radix(part, 16).ok());
-        let mut next = || parts.next().flatten();
-        let same = next()? == life;
-        let totals = Totals {
-            epochs: next()?,
-            committed: next()?,
-            fell_back: next()?,
-            aborted: next()?,
-            rescheduled: next()?,
-            queries: next()?,
-        };
-        (same && parts.next().is_none()).then_some(totals)
-    }
-
     /// What came since; none if that was after.
     fn since(&self, before: &Totals) -> Option<Totals> {
         Some(Totals {
@@ -93,30 +69,79 @@ impl Totals {
     }
 }
 
+/// How far somebody is who watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cursor {
+    totals: Totals,
+    /// The number of the entry of the journal that comes next.
+    journal: u64,
+}
+
+impl Cursor {
+    /// The id of the event that brings its reader here; `life` is the process's.
+    fn id(&self, life: u64) -> String {
+        let Cursor { totals: Totals { epochs, committed, fell_back, aborted, rescheduled, queries }, journal } = self;
+        format!("{life:x}-{journal:x}-{epochs:x}-{committed:x}-{fell_back:x}-{aborted:x}-{rescheduled:x}-{queries:x}")
+    }
+
+    /// What an id tells; nothing if it is of another life of the process, or no id of an event.
+    fn of_id(id: &str, life: u64) -> Option<Self> {
+        let mut parts = id.split('-').map(|part| u64::from_str_radix(part, 16).ok());
+        let mut next = || parts.next().flatten();
+        let same = next()? == life;
+        let journal = next()?;
+        let totals = Totals {
+            epochs: next()?,
+            committed: next()?,
+            fell_back: next()?,
+            aborted: next()?,
+            rescheduled: next()?,
+            queries: next()?,
+        };
+        (same && parts.next().is_none()).then_some(Cursor { totals, journal })
+    }
+}
+
 /// Somebody who watches.
 struct Watch {
     queries: Queries,
     visitor: Visitor,
+    journal: Journal,
+    /// The entry of the journal that comes next.
+    next: u64,
+    /// The totals that were told last.
     seen: Option<Totals>,
     told: Option<Status>,
     migrations: Arc<Migrations>,
     /// The decision of the autoscaler that was told last.
     decided: Option<DecisionView>,
     status: Status,
-    ticks: u32,
+    /// For so many looks the journal may not know yet who is there.
+    patience: u32,
 }
 
 impl Watch {
     /// What is new, if anything is.
-    async fn look(&mut self) -> Option<Event> {
-        if self.ticks.is_multiple_of(ASK_TICKS) {
-            self.ask().await;
+    fn look(&mut self) -> Option<Event> {
+        if let Some(overview) = self.journal.overview() {
+            self.status.generation = overview.generation.0;
+            self.status.live = overview.live;
+            self.status.workers = if overview.single { 1 } else { overview.members.len() };
+        } else if self.patience > 0 {
+            // Nobody has watched before: a moment.
+            self.patience -= 1;
+            return None;
         }
-        self.ticks = self.ticks.wrapping_add(1);
         self.status.read(&self.queries.handle);
         if self.told.as_ref() != Some(&self.status) {
             self.told = Some(self.status.clone());
             return Some(Event::default().event("status").json_data(&self.status).expect("plain data"));
+        }
+        if let Some((news, next)) = self.journal.entry(self.next) {
+            self.next = next;
+            // Totals that were not told yet are told from the beginning, by the event that has them.
+            let event = self.seen.map_or(Event::default(), |totals| Event::default().id(self.id(totals)));
+            return Some(event.event(news.name()).json_data(&*news).expect("news can be written as JSON"));
         }
         let stats = self.queries.handle.stats();
         let migrations = stats.migrations();
@@ -139,16 +164,12 @@ impl Watch {
         }
         let news = self.seen.and_then(|seen| now.since(&seen)).unwrap_or(now);
         self.seen = Some(now);
-        let event = Event::default().event("epochs").id(now.id(*LIFE));
+        let event = Event::default().event("epochs").id(self.id(now));
         Some(event.json_data(EpochEvent::of(stats, news)).expect("counters can be written as JSON"))
     }
 
-    async fn ask(&mut self) {
-        if let Ok(Ok(Response::Cluster(overview))) = timeout(ANSWER_MAX, self.queries.ask(AdminQuery::Cluster)).await {
-            self.status.generation = overview.generation.0;
-            self.status.live = overview.live;
-            self.status.workers = if overview.single { 1 } else { overview.members.len() };
-        }
+    fn id(&self, totals: Totals) -> String {
+        Cursor { totals, journal: self.next }.id(*LIFE)
     }
 }
 
@@ -159,22 +180,27 @@ impl Watch {
 /// has sent it. `status`: who is there and how much has changed, once at the beginning and whenever it is another: what is shown of
 /// it is to be read again. `migration`: a migration that begins, goes on or ends, as `/v1/migrations` has it; four in a second
 /// at most while it goes on. `autoscaler`: a decision that there should be another number of workers, and what has become of
-/// its command, as `/v1/autoscaler` has it.
+/// its command, as `/v1/autoscaler` has it. `member`, `deployment`, `snapshot`, `quarantine`: each of these that has happened
+/// since, also while the connection was lost, if `Last-Event-ID` is given; the last 512 are kept, from when somebody watched first.
 #[utoipa::path(get, path = "/v1/events", responses((status = 200, body = WatchEvent, content_type = "text/event-stream")))]
 pub async fn events(
     State(queries): State<Queries>,
+    State(journal): State<Journal>,
     visitor: Visitor,
     headers: HeaderMap,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    let last = headers.get(LAST_EVENT_ID).and_then(|id| Totals::of_id(id.to_str().ok()?, *LIFE));
+    journal.begin(&queries);
+    let last = headers.get(LAST_EVENT_ID).and_then(|id| Cursor::of_id(id.to_str().ok()?, *LIFE));
     let watch = Watch {
         visitor,
-        seen: last,
+        next: last.map_or_else(|| journal.next(), |last| last.journal),
+        journal,
+        seen: last.map(|last| last.totals),
         told: None,
         migrations: queries.handle.stats().migrations(),
         decided: queries.handle.stats().autoscaling.known().decisions.back().map(DecisionView::from),
         status: Status::default(),
-        ticks: 0,
+        patience: PATIENCE,
         queries: queries.clone(),
     };
     let mut ticks = interval(EVERY);
@@ -184,7 +210,7 @@ pub async fn events(
         loop {
             ticks.tick().await;
             watch.visitor.may(Scope::Read, None, &watch.queries.handle.catalog()).ok()?;
-            if let Some(event) = watch.look().await {
+            if let Some(event) = watch.look() {
                 return Some((Ok(event), (watch, ticks)));
             }
         }
@@ -201,6 +227,7 @@ pub enum WatchEvent {
     Status(Status),
     Migration(MigrationView),
     Autoscaler(DecisionView),
+    News(News),
 }
 
 /// Data of the event `epochs`.
@@ -280,11 +307,12 @@ mod tests {
     #[test]
     fn ids_lead_back_to_their_counters_within_a_life() {
         let totals = Totals { epochs: 30, committed: 400, fell_back: 5, aborted: 6, rescheduled: 7, queries: u64::MAX };
-        let id = totals.id(9);
-        assert_eq!(Totals::of_id(&id, 9), Some(totals));
-        assert_eq!(Totals::of_id(&id, 8), None);
-        for wrong in ["", "9", "9-1-2-3-4-5", "9-1-2-3-4-5-6-7", "9-x-2-3-4-5-6"] {
-            assert_eq!(Totals::of_id(wrong, 9), None, "{wrong}");
+        let cursor = Cursor { totals, journal: 8 };
+        let id = cursor.id(9);
+        assert_eq!(Cursor::of_id(&id, 9), Some(cursor));
+        assert_eq!(Cursor::of_id(&id, 8), None);
+        for wrong in ["", "9", "9-1-2-3-4-5-6", "9-1-2-3-4-5-6-7-8", "9-x-2-3-4-5-6-7"] {
+            assert_eq!(Cursor::of_id(wrong, 9), None, "{wrong}");
         }
         let before = Totals { committed: 390, ..totals };
         assert_eq!(totals.since(&before), Some(Totals { committed: 10, ..Totals::default() }));

@@ -21,10 +21,10 @@ pub struct IdentityView {
     scopes: Vec<Scope>,
     /// Null for all.
     apps: Option<Vec<String>>,
-    /// Whether this port takes calls as well, at `/v1/call`: it does where one process is all of the system.
+    /// Whether this port takes calls as well, at `/v1/call`, for pages, which may ask only where they are from.
     calls: bool,
-    /// Where that process takes calls, as it was bound: `0.0.0.0:8080` is port 8080 of any address; null where calls are
-    /// taken by other processes.
+    /// Where this process takes calls otherwise, as it was bound: `0.0.0.0:8080` is port 8080 of any address; null where
+    /// gateways do, which are in `/v1/nodes`.
     #[schema(value_type = Option<String>)]
     ingress: Option<SocketAddr>,
 }
@@ -40,6 +40,6 @@ pub async fn identity(State(calls): State<Calls>, Extension(visitor): Extension<
         scopes: grant.scopes.clone(),
         apps: grant.apps.clone(),
         calls: calls.0.is_some(),
-        ingress: calls.0.map(|(_, address)| address),
+        ingress: calls.0.and_then(|(_, address)| address),
     })
 }

@@ -14,6 +14,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::Admin;
 use crate::http::{ApiError, OUTCOMES};
+use crate::nodes::resident_bytes;
 
 /// Figures for Prometheus
 #[utoipa::path(get, path = "/metrics", responses((status = 200, body = String, content_type = "application/openmetrics-text")))]
@@ -263,8 +264,8 @@ fn process(encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
             line.strip_prefix(name)?.trim_start_matches(':').split_whitespace().next()?.parse::<f64>().ok()
         })
     };
-    if let Some(kibibytes) = of("VmRSS") {
-        gauge(encoder, "process_resident_memory", "Memory in use", Some(&Unit::Bytes), kibibytes * 1024.0)?;
+    if let Some(bytes) = resident_bytes() {
+        gauge(encoder, "process_resident_memory", "Memory in use", Some(&Unit::Bytes), bytes as f64)?;
     }
     if let Some(threads) = of("Threads") {
         gauge(encoder, "process_threads", "Threads", None, threads)?;

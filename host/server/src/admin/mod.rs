@@ -7,8 +7,10 @@
 
 mod agreements;
 mod apps;
+mod attention;
 mod audit;
 mod autoscaler;
+mod changes;
 mod cluster;
 mod compatibility;
 mod console;
@@ -18,9 +20,11 @@ mod events;
 mod export;
 mod health;
 mod identity;
+mod journal;
 mod logs;
 mod metrics;
 mod migrations;
+mod nodes;
 mod openapi;
 mod partitions;
 mod quarantine;
@@ -44,9 +48,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{FromRef, State};
+use axum::extract::{FromRef, Request, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -61,6 +65,9 @@ use crate::components::ComponentStore;
 use crate::gateway::{self, Ingress};
 use crate::handle::Handle;
 use crate::http::{ApiError, HttpOptions, Latencies, Shutdown, guarded, hold_answer, method_not_allowed, refuse};
+use crate::nodes::{Leads, Own, TrafficReport};
+use attention::LoadWatch;
+use journal::Journal;
 pub(crate) use queries::Queries;
 
 /// State of the admin surface, of which each handler takes its part. Cheap to clone.
@@ -71,12 +78,16 @@ pub struct Admin {
     shutdown: Shutdown,
     uploads: Uploads,
     calls: Calls,
+    own: Arc<Own>,
+    leads: Option<Leads>,
+    load: Arc<Mutex<LoadWatch>>,
+    journal: Journal,
 }
 
-/// The ingress of this process and its address, if calls are taken at the admin port as well: pages may ask only where
-/// they are from.
+/// The ingress behind the admin port, if calls are taken there as well, since pages may ask only where they are from;
+/// and its own address, where this process has one.
 #[derive(Clone, Default)]
-struct Calls(Option<(Arc<Ingress>, SocketAddr)>);
+struct Calls(Option<(Arc<Ingress>, Option<SocketAddr>)>);
 
 /// Engine that checks uploads, and store that keeps them.
 #[derive(Clone)]
@@ -99,7 +110,7 @@ struct Uploads {
 
 impl Admin {
     /// The surface of a process without uploads and without an ingress.
-    pub fn new(handle: Handle, options: Arc<HttpOptions>, shutdown: Shutdown) -> Self {
+    pub fn new(handle: Handle, options: Arc<HttpOptions>, shutdown: Shutdown, own: Own) -> Self {
         let waiting = Arc::new(Semaphore::new(options.uploads_max));
         let uploads = Uploads {
             options,
@@ -108,7 +119,18 @@ impl Admin {
             checking: Arc::new(Semaphore::new(1)),
             changing: Arc::default(),
         };
-        Admin { handle, latencies: Arc::default(), shutdown, uploads, calls: Calls::default() }
+        let (latencies, calls, own) = (Arc::default(), Calls::default(), Arc::new(own));
+        Admin {
+            handle,
+            latencies,
+            shutdown,
+            uploads,
+            calls,
+            own,
+            leads: None,
+            load: Arc::default(),
+            journal: Journal::default(),
+        }
     }
 
     /// The same, where apps are deployed.
@@ -125,12 +147,28 @@ impl Admin {
         self
     }
 
-    /// The same, where calls are taken at this port too, as this process's ingress takes them at its address.
+    /// The same, of a coordinator that leads.
     #[must_use]
-    pub fn with_calls(mut self, ingress: Arc<Ingress>, address: SocketAddr) -> Self {
+    pub fn with_leads(mut self, leads: Leads) -> Self {
+        self.leads = Some(leads);
+        self
+    }
+
+    /// The same, where calls are taken at this port too, as an ingress of this process takes them.
+    #[must_use]
+    pub fn with_calls(mut self, ingress: Arc<Ingress>, address: Option<SocketAddr>) -> Self {
         self.latencies = ingress.latencies.clone();
         self.calls = Calls(Some((ingress, address)));
         self
+    }
+}
+
+impl Admin {
+    /// What was answered here, and by the gateways that report here.
+    fn all_traffic(&self) -> TrafficReport {
+        let mut sum = self.handle.stats().nodes.traffic();
+        sum.add(&TrafficReport::of(&self.latencies));
+        sum
     }
 }
 
@@ -146,6 +184,7 @@ fn endpoints() -> OpenApiRouter<Admin> {
         .routes(routes!(deploy::activate))
         .routes(routes!(state::scan))
         .routes(routes!(state::get))
+        .routes(routes!(state::last_write))
         .routes(routes!(cluster::cluster))
         .routes(routes!(cluster::workers))
         .routes(routes!(partitions::partitions))
@@ -166,6 +205,8 @@ fn endpoints() -> OpenApiRouter<Admin> {
         .routes(routes!(quarantine::release))
         .routes(routes!(events::events))
         .routes(routes!(traffic::traffic))
+        .routes(routes!(nodes::nodes))
+        .routes(routes!(attention::attention))
         .routes(routes!(identity::identity))
         .routes(routes!(document::document))
         .merge(own_health())
@@ -183,10 +224,29 @@ fn own_health() -> OpenApiRouter<Admin> {
 pub fn router(admin: Admin) -> Router {
     let held = from_fn_with_state(admin.uploads.options.memory.clone(), hold_answer);
     let mut router = Router::from(endpoints()).layer(held).route("/assets/{name}", get(console::asset));
-    if let Calls(Some((ingress, _))) = &admin.calls {
-        router = router.route("/v1/call/{*path}", post(gateway::call).with_state(ingress.clone()));
+    if let Calls(Some((ingress, address))) = &admin.calls {
+        let mut call = post(gateway::call).with_state(ingress.clone());
+        if address.is_none() {
+            // For people: whoever has more to call has gateways, and the coordinator other things to do.
+            call = call.layer(from_fn_with_state(Arc::new(Semaphore::new(CALLS_MAX)), few));
+        }
+        router = router.route("/v1/call/{*path}", call);
     }
     finish(router.route("/", get(index_or_page)).fallback(console::page_or_not_found), admin)
+}
+
+/// Calls under way at a time at a coordinator's admin port.
+const CALLS_MAX: usize = 32;
+
+async fn few(State(places): State<Arc<Semaphore>>, request: Request, next: Next) -> Response {
+    let Ok(_place) = places.try_acquire() else {
+        let (parts, body) = request.into_parts();
+        let error =
+            ApiError::overloaded("the coordinator takes only a few calls at a time, of people who try something");
+        let hint = "call a gateway: /v1/nodes says where they are";
+        return refuse(error.hint(hint), &parts.headers, body).await.into_response();
+    };
+    next.run(request).await
 }
 
 /// The admin port of a gateway: how it is. Everything else is the coordinator's.

@@ -19,7 +19,7 @@ pub struct QuarantineList {
     quarantined: Vec<QuarantinedView>,
 }
 
-#[derive(Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct QuarantinedView {
     /// By which it is released: the id of a request, `tid:` and a transaction's, or `app:` and a name.
     id: String,

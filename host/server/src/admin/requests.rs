@@ -66,6 +66,34 @@ impl Queries {
         Ok(merge(parts.collect()))
     }
 
+    /// The newest request that has written an entity, of those that were watched.
+    ///
+    /// # Errors
+    /// No worker can say now.
+    pub(super) async fn last_write(
+        &self,
+        app: String,
+        operator: String,
+        key: String,
+    ) -> Result<Option<RequestSummary>, ApiError> {
+        let told = self.observed(&Question::Writers { app, operator, key }).await?;
+        let mut writers: Vec<(u64, String)> = Vec::new();
+        for told in told {
+            if let Told::Writers(found) = told {
+                writers.extend(found);
+            }
+        }
+        writers.sort_by_key(|(tid, _)| std::cmp::Reverse(*tid));
+        writers.dedup();
+        for (_, id) in writers {
+            let Ok(id) = id.parse() else { continue };
+            if let Some(trace) = self.trace(id).await?.filter(|trace| trace.status == "committed") {
+                return Ok(Some(summary(&trace)));
+            }
+        }
+        Ok(None)
+    }
+
     /// Asks all workers what they have seen.
     pub(super) async fn observed(&self, question: &Question) -> Result<Vec<Told>, ApiError> {
         let text = serde_json::to_string(question).expect("plain data");

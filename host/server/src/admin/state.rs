@@ -14,6 +14,7 @@ use styx_protocol::entity::Key;
 use super::apps::app_of;
 use super::queries::{Queries, unexpected};
 use crate::http::{ApiError, Options, PathParts, nearest::suggestion, shorten, status_of};
+use crate::observe::RequestSummary;
 use styx_driver::wire::{AdminQuery, Bytes, Response};
 use utoipa::{IntoParams, ToSchema};
 
@@ -95,6 +96,30 @@ pub async fn get(
         .hint(format!("GET /v1/state/{app}/{operator} lists those there are"))
     })?;
     Ok(Json(EntityView { app, operator, key, encoded: EncodedValue::of(&value), partition, epoch }))
+}
+
+/// Who wrote an entity last, as far as anybody has watched.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LastWrite {
+    /// Null if no request that was watched has written it, or those are forgotten. One that nobody watched may have come since.
+    recorded: Option<RequestSummary>,
+}
+
+/// Who wrote an entity last, of the requests that were watched
+///
+/// Nothing is noted of others: with `--trace-sample all` every request is watched. What the entity was before is not kept.
+#[utoipa::path(
+    get,
+    path = "/v1/state/{app}/{operator}/{key}/last-write",
+    params(("app" = String, Path), ("operator" = String, Path), ("key" = String, Path)),
+    responses((status = 200, body = LastWrite))
+)]
+pub async fn last_write(
+    State(queries): State<Queries>,
+    PathParts((app, operator, key)): PathParts<(String, String, String)>,
+) -> Result<Json<LastWrite>, ApiError> {
+    operator_of(&queries.handle.catalog(), &app, &operator)?;
+    Ok(Json(LastWrite { recorded: queries.last_write(app, operator, key).await? }))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

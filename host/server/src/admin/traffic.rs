@@ -1,13 +1,14 @@
-//! `GET /v1/traffic`: how many requests this process's ingress has answered, how, and how long they took.
-
-use std::sync::Arc;
+//! `GET /v1/traffic`: how many requests have been answered, how, and how long they took: here, or by all gateways
+//! together.
 
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::http::{FunctionStats, Latencies, OUTCOMES, Outcome, Reading};
+use super::Admin;
+use crate::http::{BUCKETS_US, OUTCOMES, Outcome};
+use crate::nodes::{FunctionCounts, Latency};
 
 #[derive(Serialize, ToSchema)]
 pub struct Traffic {
@@ -35,19 +36,20 @@ pub struct FunctionTraffic {
 }
 
 impl FunctionTraffic {
-    fn of(stats: &FunctionStats) -> Self {
+    fn of(counts: FunctionCounts) -> Self {
         use Outcome::{Aborted, Accepted, Answered, Committed, Failed, Overloaded, Refused};
-        let sum = |outcomes: &[Outcome]| -> u64 { outcomes.iter().map(|outcome| stats.ended(*outcome)).sum() };
-        let reading = stats.duration.read();
+        let sum = |outcomes: &[Outcome]| -> u64 {
+            outcomes.iter().filter_map(|outcome| counts.outcomes.get(*outcome as usize)).sum()
+        };
         FunctionTraffic {
-            app: stats.app.clone(),
-            operator: stats.operator.clone(),
-            function: stats.function.clone(),
             succeeded: sum(&[Committed, Answered, Accepted]),
             aborted: sum(&[Aborted]),
             failed: sum(&[Refused, Failed, Overloaded]),
-            seconds: reading.sum,
-            buckets: buckets(&reading),
+            seconds: seconds(&counts.duration),
+            buckets: buckets(&counts.duration),
+            app: counts.app,
+            operator: counts.operator,
+            function: counts.function,
         }
     }
 }
@@ -72,33 +74,37 @@ pub struct BucketView {
 
 #[derive(Serialize, ToSchema)]
 pub struct ErrorView {
-    code: &'static str,
+    code: String,
     count: u64,
 }
 
-fn buckets(reading: &Reading) -> Vec<BucketView> {
-    let bucket =
-        |(end, count): &(f64, u64)| BucketView { seconds_max: Some(*end).filter(|end| end.is_finite()), count: *count };
-    reading.buckets.iter().map(bucket).collect()
+fn seconds(latency: &Latency) -> f64 {
+    latency.sum_us as f64 / 1e6
+}
+
+fn buckets(latency: &Latency) -> Vec<BucketView> {
+    let ends = BUCKETS_US.iter().map(|&us| Some(us as f64 / 1e6)).chain([None]);
+    let counts = latency.buckets.iter().copied().chain(std::iter::repeat(0));
+    ends.zip(counts).map(|(seconds_max, count)| BucketView { seconds_max, count }).collect()
 }
 
 impl OutcomeView {
-    fn of(outcome: &'static str, reading: &Reading) -> Self {
-        OutcomeView { outcome, count: reading.count, seconds: reading.sum, buckets: buckets(reading) }
+    fn of(outcome: &'static str, latency: &Latency) -> Self {
+        OutcomeView { outcome, count: latency.count(), seconds: seconds(latency), buckets: buckets(latency) }
     }
 }
 
-/// How many requests were answered here, how, and how long they took
+/// How many requests were answered, how, and how long they took
 ///
-/// Sums since the process began. In a cluster calls go to gateways, each of which has its own at `/metrics`.
+/// Sums since the process began. In a cluster: of all gateways together, as each has reported it within the last two seconds, and
+/// with what those had answered that are no more; a gateway has its own figures at `/metrics`.
 #[utoipa::path(get, path = "/v1/traffic", responses((status = 200, body = Traffic)))]
-pub async fn traffic(State(latencies): State<Arc<Latencies>>) -> Json<Traffic> {
+pub async fn traffic(State(admin): State<Admin>) -> Json<Traffic> {
+    let sum = admin.all_traffic();
+    let outcomes = OUTCOMES.iter().zip(&sum.outcomes).map(|((_, name), latency)| OutcomeView::of(name, latency));
     Json(Traffic {
-        outcomes: OUTCOMES
-            .iter()
-            .map(|(outcome, name)| OutcomeView::of(name, &latencies.of(*outcome).read()))
-            .collect(),
-        errors: latencies.errors().into_iter().map(|(code, count)| ErrorView { code, count }).collect(),
-        functions: latencies.functions.called().into_iter().map(FunctionTraffic::of).collect(),
+        outcomes: outcomes.collect(),
+        errors: sum.errors.into_iter().map(|(code, count)| ErrorView { code, count }).collect(),
+        functions: sum.functions.into_iter().map(FunctionTraffic::of).collect(),
     })
 }

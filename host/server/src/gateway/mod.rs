@@ -24,7 +24,7 @@ mod schema;
 mod state_schema;
 mod system;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod watching;
 mod websocket;
 

@@ -83,6 +83,16 @@ impl Histogram {
         self.sum_us.fetch_add(us, Ordering::Relaxed);
     }
 
+    /// How many lie in each bucket.
+    pub fn counts(&self) -> Vec<u64> {
+        self.buckets.iter().map(|count| count.load(Ordering::Relaxed)).collect()
+    }
+
+    /// µs in all.
+    pub fn sum_us(&self) -> u64 {
+        self.sum_us.load(Ordering::Relaxed)
+    }
+
     /// Copies the counters.
     pub fn read(&self) -> Reading {
         let ends = BUCKETS_US.iter().map(|&us| us as f64 / 1e6).chain([f64::INFINITY]);

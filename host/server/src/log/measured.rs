@@ -1,6 +1,7 @@
 //! A log whose records, bytes and syncs are counted.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use styx_storage::log::{Consumer, Log, LogError, Stall};
@@ -12,10 +13,19 @@ pub(super) struct MeasuredLog {
     pub(super) stats: Arc<Stats>,
 }
 
+impl MeasuredLog {
+    /// Shows which records the log has.
+    pub(super) fn measure(&self) {
+        self.stats.log_first.store(self.log.first(), Ordering::Relaxed);
+        self.stats.log_next.store(self.log.next(), Ordering::Relaxed);
+    }
+}
+
 impl Log for MeasuredLog {
     fn append(&mut self, record: &[u8]) -> Result<u64, LogError> {
         let position = self.log.append(record)?;
         self.stats.appended(record.len());
+        self.stats.log_next.store(self.log.next(), Ordering::Relaxed);
         Ok(position)
     }
 
@@ -51,6 +61,8 @@ impl Log for MeasuredLog {
     }
 
     fn trim(&mut self, until: u64) -> Result<(), LogError> {
-        self.log.trim(until)
+        self.log.trim(until)?;
+        self.measure();
+        Ok(())
     }
 }

@@ -35,6 +35,7 @@ impl LogThread {
     ) -> std::io::Result<LogThread> {
         let (orders, inbox) = unbounded::<LogOrder>();
         let mut log = MeasuredLog { log, stats };
+        log.measure();
         let thread = std::thread::Builder::new().name("styx-log".into()).spawn(move || {
             fatal_on_panic("log", move || {
                 while let Ok(order) = inbox.recv() {

@@ -9,6 +9,7 @@ use styx_protocol::abort::Abort;
 use styx_protocol::attempt::{Execution, LogLevel, LogLine, place_of_call};
 use styx_protocol::catalog::Catalog;
 use styx_protocol::ids::{Epoch, OperatorId, RequestId, Tid, WorkerId};
+use styx_protocol::interface::SEPARATOR;
 use styx_protocol::replies::Reply;
 use styx_protocol::transaction::Transaction;
 
@@ -31,6 +32,8 @@ const TEXT_MAX: usize = 256;
 const ATTEMPTS_MAX: usize = 32;
 /// Requests that are kept each second because they abort or are slow.
 const UNWATCHED_MAX: u32 = 50;
+/// Requests that are told of those that wrote an entity: the newest may still run, or abort.
+const WRITERS_MAX: usize = 8;
 /// Requests under keys that were asked to be watched.
 const ASKED_MAX: usize = 1024;
 /// Epochs of which is known when they were durable.
@@ -308,6 +311,24 @@ impl Recorder {
                     RequestTrace { attempts: attempts.collect(), ..trace.clone() }
                 };
                 Told::Requests(newest.take(limit).map(bare).collect())
+            }
+            Question::Writers { app, operator, key } => {
+                let (foreign, key) = (format!("{app}{SEPARATOR}{operator}"), shown(&key));
+                let is_it = |trace: &RequestTrace, access: &TraceAccess| {
+                    let named = access.operator == foreign || trace.app == app && access.operator == operator;
+                    named && access.written && !access.range && access.key == key
+                };
+                let wrote = |trace: &&RequestTrace| {
+                    let last = trace.attempts.last();
+                    last.is_some_and(|last| last.accesses.iter().any(|access| is_it(trace, access)))
+                };
+                let kept = lock(&self.kept);
+                let ended = kept.requests.values().filter(|trace| trace.status != "aborted");
+                let writers = ended.filter(wrote).filter_map(|trace| Some((trace.tid?, trace.request_id.clone())));
+                let mut writers: Vec<(u64, String)> = writers.collect();
+                writers.sort_by_key(|(tid, _)| std::cmp::Reverse(*tid));
+                writers.truncate(WRITERS_MAX);
+                Told::Writers(writers)
             }
             Question::Logs { after, limit } => {
                 let worker = self.worker();

@@ -158,6 +158,12 @@ pub enum Question {
     Requests {
         limit: usize,
     },
+    /// The newest of those that wrote an entity, and did not abort.
+    Writers {
+        app: String,
+        operator: String,
+        key: String,
+    },
     /// Lines after those that are known of each worker, the newest of them.
     Logs {
         after: std::collections::BTreeMap<u32, u64>,
@@ -171,5 +177,11 @@ pub enum Question {
 pub enum Told {
     Trace(Option<Box<RequestTrace>>),
     Requests(Vec<RequestTrace>),
-    Logs { worker: u32, lines: Vec<LogEntry>, next: u64 },
+    /// TIDs, and ids of the requests; the newest first.
+    Writers(Vec<(u64, String)>),
+    Logs {
+        worker: u32,
+        lines: Vec<LogEntry>,
+        next: u64,
+    },
 }

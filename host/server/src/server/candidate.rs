@@ -3,6 +3,7 @@
 //!
 //! Only who leads opens the log: that takes it away from whoever had it.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -14,9 +15,11 @@ use styx_engine::Engine;
 use styx_storage::snapshot::{ClusterMetadata, Leases};
 use tokio::sync::{Mutex, oneshot};
 
+use super::coordinator::api;
 use super::node::Identity;
 use super::parts::{failed, not_started, open_log, store_error};
-use crate::admin::{self, Admin, Deploys, StandbyProxy};
+use crate::admin::{Deploys, StandbyProxy, router};
+use crate::clock::now;
 use crate::cluster::coordinator::{CoordinatorNode, CoordinatorNodeOptions, Leadership, LeaseRenewal, Reception};
 use crate::components::ComponentStore;
 use crate::config::ServerConfig;
@@ -24,6 +27,7 @@ use crate::diagnostics;
 use crate::error::ServerError;
 use crate::fatal::fatal_on_panic;
 use crate::http::Shutdown;
+use crate::nodes::Leads;
 
 /// What a candidate needs to lead.
 pub(super) struct Candidacy {
@@ -38,6 +42,8 @@ pub(super) struct Candidacy {
     pub(super) reception: Reception,
     pub(super) proxy: StandbyProxy,
     pub(super) shutdown: Shutdown,
+    /// Of its admin port.
+    pub(super) admin: SocketAddr,
 }
 
 pub(super) struct Candidate {
@@ -102,7 +108,9 @@ type First = Option<oneshot::Sender<Result<bool, ServerError>>>;
 
 impl Candidacy {
     fn run(self, stopped: &Receiver<()>, first: &mut First) -> Result<(), ServerError> {
-        let Some(renewal) = self.stand_by(stopped, first)? else { return Ok(()) };
+        let mut leads = Leads { since_us: 0, only: false, from: None };
+        let Some(renewal) = self.stand_by(stopped, first, &mut leads.from)? else { return Ok(()) };
+        leads.since_us = now().0;
         let Candidacy {
             config,
             identity,
@@ -114,6 +122,7 @@ impl Candidacy {
             reception,
             proxy,
             shutdown,
+            admin,
             ..
         } = self;
         let led = open_log(&config, Some(&cluster_metadata)).and_then(|log| {
@@ -127,9 +136,8 @@ impl Candidacy {
                 return Err(error);
             }
         };
-        let deploys = Deploys { engine, components };
-        let api = Admin::new(node.handle().clone(), Arc::new(config.http()), shutdown).with_deploys(deploys);
-        proxy.lead(admin::router(api));
+        let api = api(&config, &node, Deploys { engine, components }, &shutdown, admin, leads);
+        proxy.lead(router(api));
         tracing::info!("leads now");
         say(first, false);
         // Until the other end is dropped.
@@ -146,7 +154,13 @@ impl Candidacy {
     }
 
     /// Until it holds the lease, or is told to stop.
-    fn stand_by(&self, stopped: &Receiver<()>, first: &mut First) -> Result<Option<LeaseRenewal>, ServerError> {
+    /// `before`: who leads meanwhile.
+    fn stand_by(
+        &self,
+        stopped: &Receiver<()>,
+        first: &mut First,
+        before: &mut Option<String>,
+    ) -> Result<Option<LeaseRenewal>, ServerError> {
         let Candidacy { config, leadership, .. } = self;
         let admin = self.options.admin.as_deref().unwrap_or_default();
         let holder = format!("{}@{admin}#{}", self.options.name, self.identity.name());
@@ -160,6 +174,9 @@ impl Candidacy {
                     LeaseEffect::StandBy(holder) => {
                         let who = person(&holder);
                         tracing::info!("standing by; {who} leads");
+                        if !who.is_empty() {
+                            *before = Some(who.clone());
+                        }
                         self.proxy.point_to(who);
                         say(first, true);
                     }

@@ -19,11 +19,14 @@ use super::parts::{
 use crate::admin::{self, Admin, Deploys, StandbyProxy};
 use crate::admission::DiskWatch;
 use crate::autoscaling::AutoscaleOptions;
+use crate::clock::now;
 use crate::cluster::coordinator::{CoordinatorNode, CoordinatorNodeOptions, Leadership, PATIENCE, Reception};
 use crate::components::ComponentStore;
 use crate::config::{ServerConfig, store_location};
 use crate::error::ServerError;
+use crate::gateway::Ingress;
 use crate::http::Shutdown;
+use crate::nodes::{Leads, NodeRole, Own};
 use crate::quarantine;
 use styx_transport::NodeKind;
 
@@ -67,8 +70,8 @@ impl CoordinatorServer {
         let node = node.map_err(|error| not_started(&error, config.cluster_addr))?;
         let disk = watch_disk(config, node.handle())?;
         let cluster = node.address().expect("it listens");
-        let deploys = Deploys { engine, components };
-        let api = Admin::new(node.handle().clone(), Arc::new(config.http()), shutdown.clone()).with_deploys(deploys);
+        let leads = Leads { since_us: now().0, only: true, from: None };
+        let api = api(config, &node, Deploys { engine, components }, &shutdown, admin, leads);
         let serving = surface.serve(admin::router(api), &shutdown);
         Ok(CoordinatorServer { seat: Seat::Only(Box::new(node), disk), cluster, admin, shutdown, serving })
     }
@@ -105,6 +108,7 @@ impl CoordinatorServer {
             reception,
             proxy,
             shutdown: shutdown.clone(),
+            admin,
         });
         Ok(CoordinatorServer { seat: Seat::OneOfSeveral(candidate.await?), cluster, admin, shutdown, serving })
     }
@@ -146,6 +150,27 @@ impl CoordinatorServer {
         };
         let _ = tokio::task::spawn_blocking(stop).await;
     }
+}
+
+/// The admin surface of a coordinator that leads. Calls are taken there as well, as a gateway takes them: a page may ask
+/// only where it is from.
+pub(super) fn api(
+    config: &ServerConfig,
+    node: &CoordinatorNode,
+    deploys: Deploys,
+    shutdown: &Shutdown,
+    admin: SocketAddr,
+    leads: Leads,
+) -> Admin {
+    let options = Arc::new(config.http());
+    let own = Own::new(NodeRole::Coordinator, config.name.clone().unwrap_or_else(|| "coordinator".into()))
+        .with_data(config.data_dir.clone())
+        .with_admin(Some(admin.to_string()));
+    let calls = Ingress::new(node.handle().clone(), options.clone(), shutdown.clone());
+    Admin::new(node.handle().clone(), options, shutdown.clone(), own)
+        .with_deploys(deploys)
+        .with_calls(calls, None)
+        .with_leads(leads)
 }
 
 fn options(

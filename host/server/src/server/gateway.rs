@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::cluster_tls::network;
-use super::parts::{Surface, failed, kafka_front, traces};
+use super::parts::{Surface, failed, ingress_url, kafka_front, traces};
 use crate::admin::{self, Admin};
 use crate::cluster::gateway::{GatewayNode, GatewayNodeOptions};
 use crate::config::ServerConfig;
@@ -18,6 +18,7 @@ use crate::error::ServerError;
 use crate::gateway::{self, Ingress};
 use crate::handle::Failure;
 use crate::http::{ApiError, Shutdown};
+use crate::nodes::{NodeRole, Own, Reporter};
 use crate::observe::Recorder;
 use styx_driver::gateway::PATIENCE;
 use styx_transport::NodeKind;
@@ -38,8 +39,9 @@ impl GatewayServer {
         // Before anything starts that would have to be stopped.
         let front = kafka_front(config, true).await?;
         let admin = Surface::admin(config).await?;
+        let name = config.name.clone().unwrap_or_else(|| "gateway".into());
         let options = GatewayNodeOptions {
-            name: config.name.clone().unwrap_or_else(|| "gateway".into()),
+            name: name.clone(),
             network: network(config, NodeKind::Gateway)?,
             coordinators: config.coordinator.clone(),
             backlog_max: config.backlog_max,
@@ -49,12 +51,19 @@ impl GatewayServer {
         let shutdown = Shutdown::default();
         let options = Arc::new(config.http());
         let calls = Ingress::new(node.handle().clone(), options.clone(), shutdown.clone());
-        let api = Admin::new(node.handle().clone(), options, shutdown.clone()).with_latencies(calls.latencies.clone());
-        let waiting = Waiting { informed: node.informed(), shutdown: shutdown.clone() };
         let (ingress_addr, admin_addr) = (ingress.address, admin.address);
+        let own = Own::new(NodeRole::Gateway, name)
+            .with_admin(Some(admin_addr.to_string()))
+            .with_ingress(ingress_url(config, ingress_addr))
+            .with_latencies(calls.latencies.clone());
+        let api = Admin::new(node.handle().clone(), options, shutdown.clone(), own.clone())
+            .with_latencies(calls.latencies.clone());
+        let waiting = Waiting { informed: node.informed(), shutdown: shutdown.clone() };
         let traces = traces(config, "gateway", node.handle(), &shutdown)?;
         let front = front.map(|front| front.serve(calls.clone()));
+        let reporter = Reporter { own, network: node.network().clone(), shutdown: shutdown.clone() };
         let mut serving = vec![
+            tokio::spawn(reporter.run()),
             ingress.serve(gateway::router(calls).layer(from_fn_with_state(waiting, wait)), &shutdown),
             admin.serve(admin::gateway_router(api), &shutdown),
         ];

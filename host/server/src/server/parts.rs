@@ -114,6 +114,12 @@ impl Surface {
     }
 }
 
+/// Where an ingress takes calls, as it was bound.
+pub(super) fn ingress_url(config: &ServerConfig, address: SocketAddr) -> String {
+    let scheme = if config.tls_cert.is_some() { "https" } else { "http" };
+    format!("{scheme}://{address}")
+}
+
 /// How long replies are remembered.
 pub(super) fn retention(config: &ServerConfig) -> Retention {
     Retention {

@@ -8,8 +8,8 @@ use styx_engine::EXECUTION_STACK_BYTES;
 use tokio::task::JoinHandle;
 
 use super::parts::{
-    Surface, components, engine, executing, kafka_front, not_recovered, open_log, prepare, retention, snapshots,
-    traces, watch_disk,
+    Surface, components, engine, executing, ingress_url, kafka_front, not_recovered, open_log, prepare, retention,
+    snapshots, traces, watch_disk,
 };
 use crate::admin::{self, Admin, Deploys};
 use crate::admission::DiskWatch;
@@ -19,6 +19,7 @@ use crate::executing::{Executing, Noted};
 use crate::gateway::{self, Ingress};
 use crate::handle::Handle;
 use crate::http::Shutdown;
+use crate::nodes::{NodeRole, Own};
 use crate::observe::{Recorder, Traced};
 use crate::quarantine;
 use crate::single::{Recovered, SingleNode, SingleOptions};
@@ -87,9 +88,13 @@ impl Server {
         let options = Arc::new(config.http());
         let calls = Ingress::new(node.handle().clone(), options.clone(), shutdown.clone());
         let (ingress_addr, admin_addr) = (ingress.address, admin.address);
-        let api = Admin::new(node.handle().clone(), options, shutdown.clone())
+        let own = Own::new(NodeRole::Single, config.name.clone().unwrap_or_else(|| "styx".into()))
+            .with_data(config.data_dir.clone())
+            .with_admin(Some(admin_addr.to_string()))
+            .with_ingress(ingress_url(config, ingress_addr));
+        let api = Admin::new(node.handle().clone(), options, shutdown.clone(), own)
             .with_deploys(Deploys { engine, components })
-            .with_calls(calls.clone(), ingress_addr);
+            .with_calls(calls.clone(), Some(ingress_addr));
         let traces = traces(config, "single", node.handle(), &shutdown)?;
         let front = front.map(|front| front.serve(calls.clone()));
         let mut serving =

@@ -17,6 +17,7 @@ use crate::config::ServerConfig;
 use crate::error::ServerError;
 use crate::executing::Executing;
 use crate::http::Shutdown;
+use crate::nodes::{NodeRole, Own, Reporter};
 use crate::observe::Recorder;
 use styx_transport::NodeKind;
 
@@ -29,7 +30,7 @@ pub struct WorkerServer {
     coordinator: String,
     admin: Option<SocketAddr>,
     shutdown: Shutdown,
-    serving: Option<JoinHandle<()>>,
+    serving: Vec<JoinHandle<()>>,
 }
 
 impl WorkerServer {
@@ -48,9 +49,10 @@ impl WorkerServer {
         let engine = engine(config, config.threads, Some(room))?;
         let components = components(config)?.compiled_by(engine.clone());
         let executing = executing(config)?;
+        let name = config.name.clone().unwrap_or_else(|| format!("worker-{}", identity.name()));
         let options = WorkerNodeOptions {
             node: identity.node,
-            name: config.name.clone().unwrap_or_else(|| format!("worker-{}", identity.name())),
+            name: name.clone(),
             network,
             coordinators: config.coordinator.clone(),
             threads: config.threads,
@@ -69,9 +71,14 @@ impl WorkerServer {
         let worker = worker.map_err(|error| not_started(&error, config.cluster_addr))?;
         let cluster = worker.address().expect("it listens");
         let shutdown = Shutdown::default();
-        let api = Admin::new(worker.handle().clone(), Arc::new(config.http()), shutdown.clone());
         let admin_addr = admin.as_ref().map(|admin| admin.address);
-        let serving = admin.map(|admin| admin.serve(admin::worker_router(api), &shutdown));
+        let own = Own::new(NodeRole::Worker, name)
+            .with_data(config.data_dir.clone())
+            .with_admin(admin_addr.map(|address| address.to_string()));
+        let api = Admin::new(worker.handle().clone(), Arc::new(config.http()), shutdown.clone(), own.clone());
+        let reporter = Reporter { own, network: worker.network().clone(), shutdown: shutdown.clone() };
+        let mut serving = vec![tokio::spawn(reporter.run())];
+        serving.extend(admin.map(|admin| admin.serve(admin::worker_router(api), &shutdown)));
         let coordinator = config.coordinator.join(" or ");
         Ok(WorkerServer { worker, executing, identity, cluster, coordinator, admin: admin_addr, shutdown, serving })
     }
@@ -99,7 +106,7 @@ impl WorkerServer {
     /// Hands over to the other workers, then stops.
     pub async fn stop(self) {
         self.shutdown.begin();
-        if let Some(serving) = self.serving {
+        for serving in self.serving {
             let _ = serving.await; // It ends when told to; a panic in it was logged.
         }
         let worker = self.worker;

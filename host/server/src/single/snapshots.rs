@@ -24,6 +24,7 @@ impl Snapshots {
     ) -> std::io::Result<Self> {
         // Only one store is ever used.
         let _ = stats.snapshots.store.set(store.clone());
+        let _ = stats.snapshots.interval.set(options.interval);
         let (found, generation) = (begin.found.as_ref(), begin.single_generation());
         let (to_hand_over, to_tell, to_report) = (inbox.clone(), inbox.clone(), inbox.clone());
         // The driver that takes these is gone only when the process is about to end.

@@ -76,6 +76,7 @@ async fn responses_are_what_the_document_says() {
         (&version, "/v1/apps/{app}/deployments/{id}"),
         ("/v1/state/app/item", "/v1/state/{app}/{operator}"),
         ("/v1/state/app/item/a", "/v1/state/{app}/{operator}/{key}"),
+        ("/v1/state/app/item/a/last-write", "/v1/state/{app}/{operator}/{key}/last-write"),
         ("/v1/cluster", "/v1/cluster"),
         ("/v1/workers", "/v1/workers"),
         ("/v1/partitions", "/v1/partitions"),
@@ -85,6 +86,8 @@ async fn responses_are_what_the_document_says() {
         ("/v1/snapshots", "/v1/snapshots"),
         ("/v1/tokens", "/v1/tokens"),
         ("/v1/traffic", "/v1/traffic"),
+        ("/v1/nodes", "/v1/nodes"),
+        ("/v1/attention", "/v1/attention"),
         ("/v1/audit", "/v1/audit"),
         ("/v1/identity", "/v1/identity"),
         ("/v1/quarantine", "/v1/quarantine"),
@@ -430,6 +433,28 @@ async fn whoever_watches_is_told_what_has_changed() {
     let (_, after) = events.named("status").await.unwrap();
     assert_eq!(after["apps"], 1);
     assert!(after["catalog"].as_u64() > status["catalog"].as_u64());
+    let (_, deployed) = events.named("deployment").await.unwrap();
+    assert_eq!((&deployed["change"], &deployed["app"]), (&json!("deployed"), &json!("app")));
+    server.call("a", "store", "[1]").await;
+    let (id, _) = events.named("epochs").await.unwrap();
+    drop(events);
+    // What has happened meanwhile is told to whoever comes back, once; who is new is told of what comes.
+    let second = server.deploy("app", "", "application/wasm", item_as("item", r#"{"type":"string"}"#).bytes()).await;
+    let second = second.json()["deployment"].as_str().unwrap().to_owned();
+    assert_eq!(told(server.to_admin(Method::DELETE, "/v1/apps/app?force=true")).await.status, 200);
+    let mut again = Events::of(&server, Some(&id)).await;
+    let (_, change) = again.named("deployment").await.unwrap();
+    let removed = if change["change"] == "deployed" {
+        assert_eq!(change["deployment"], json!(second));
+        again.named("deployment").await.unwrap().1
+    } else {
+        // Both lay between two looks.
+        change
+    };
+    assert_eq!((&removed["change"], &removed["deployment"]), (&json!("removed"), &Value::Null));
+    let mut fresh = Events::of(&server, None).await;
+    assert_eq!(server.deploy("other", "", "application/wasm", item_as("item", "{}").bytes()).await.status, 201);
+    assert_eq!(fresh.named("deployment").await.unwrap().1["app"], json!("other"));
     server.stop().await;
 }
 

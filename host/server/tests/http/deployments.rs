@@ -38,6 +38,7 @@ async fn a_deployment_takes_effect_at_once_and_can_be_rolled_back() {
         (dry.status, operators(&dry), &dry.json()["deployment"], &dry.json()["dry_run"]),
         (200, vec!["item".into()], &Value::Null, &json!(true))
     );
+    assert_eq!(dry.json()["changes"], json!({ "live": null, "changes": [] }));
     assert_eq!((server.get("/v1/apps/app").await.status, server.stored().len()), (404, 0));
     let misspelt = server.deploy("app", "?dryrun=true", wasm, first.clone()).await;
     assert_eq!(misspelt.error(), (400, "BAD_REQUEST".into()));
@@ -54,7 +55,19 @@ async fn a_deployment_takes_effect_at_once_and_can_be_rolled_back() {
     assert_eq!(server.call("a", "store", "[1]").await.status, 200);
     assert_eq!(server.call("a", "store", "[\"x\"]").await.error(), (400, "BAD_ARGUMENTS".into()));
 
-    // Another version takes strings; the state stays.
+    // Another version takes strings; a dry run says so, and that nothing else changes but the code.
+    let dry = server.deploy("app", "?dry_run=true", wasm, item_as("item", r#"{"type":"string"}"#).bytes()).await;
+    let changes = dry.json()["changes"].clone();
+    assert_eq!(changes["live"], json!(first_id));
+    let noted: Vec<Value> =
+        changes["changes"].as_array().unwrap().iter().map(|one| json!([one["of"], one["name"], one["kind"]])).collect();
+    assert!(noted.contains(&json!(["function", "item.store", "changed"])), "{changes}");
+    assert!(noted.iter().all(|one| one[2] == "changed" && one[0] != "operator" && one[0] != "limit"), "{changes}");
+    let same = server.deploy("app", "?dry_run=true", wasm, first.clone()).await.json();
+    assert_eq!(same["changes"], json!({ "live": first_id, "changes": [] }));
+    assert!(one.json()["changes"].is_null(), "it was not asked for");
+
+    // The state stays.
     let two = server.deploy("app", "", wasm, item_as("item", r#"{"type":"string"}"#).bytes()).await;
     let second_id = two.json()["deployment"].as_str().unwrap().to_owned();
     assert_eq!(server.call("a", "load", "[\"\"]").await.text(), "[1]");

@@ -90,3 +90,30 @@ async fn what_aborts_is_kept_without_being_asked_for() {
     assert_eq!(server.get("/v1/requests?kind=odd").await.error().0, 400);
     assert_eq!(server.get("/v1/requests/odd/trace").await.error().0, 400);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_wrote_an_entity_last_is_known_of_those_who_were_watched() {
+    let server = Server::with_item(HttpOptions::default()).await;
+    let store = |key: &str, value: &'static str, watched: &'static str| {
+        let request = server.to_ingress(Method::POST, &format!("/v1/call/app/item/{key}/store"));
+        told(request.header("styx-trace", watched).body(value))
+    };
+    let last = |key: &str| {
+        let path = format!("/v1/state/app/item/{key}/last-write");
+        let server = &server;
+        async move { server.get(&path).await.json()["recorded"].clone() }
+    };
+    assert_eq!(store("a", "[1]", "0").await.status, 200);
+    assert_eq!(last("a").await, Value::Null, "nobody watched");
+    store("a", "[2]", "1").await;
+    let second = store("a", "[3]", "1").await;
+    store("b", "[4]", "1").await;
+    let seen = last("a").await;
+    assert_eq!((&seen["request_id"], &seen["function"]), (&json!(second.header("styx-request-id")), &json!("store")));
+    assert_eq!(seen["epoch"].to_string(), second.header("styx-epoch"));
+    // Who only reads has written nothing.
+    told(server.to_ingress(Method::POST, "/v1/call/app/item/a/load").header("styx-trace", "1").body("[1]")).await;
+    assert_eq!(last("a").await, seen);
+    assert_eq!(server.get("/v1/state/app/nothing/a/last-write").await.error().1, "UNKNOWN_OPERATOR");
+    server.stop().await;
+}

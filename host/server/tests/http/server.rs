@@ -15,6 +15,7 @@ use styx_server::components::ComponentStore;
 use styx_server::gateway::{self, Ingress};
 use styx_server::handle::Handle;
 use styx_server::http::{Addresses, ConnectionLimits, HttpOptions, Memory, Shutdown, serve};
+use styx_server::nodes::{NodeRole, Own};
 use styx_server::observe::{Recorder, Traced};
 use styx_server::single::{SingleNode, SingleOptions};
 use styx_storage::log::MemoryDisk;
@@ -119,9 +120,10 @@ impl Server {
         let calls = Ingress::new(worker.handle().clone(), options.clone(), shutdown.clone());
         let (ingress, ingress_addr) = listen().await;
         let (admin, admin_addr) = listen().await;
-        let api = Admin::new(worker.handle().clone(), options, shutdown.clone())
+        let own = Own::new(NodeRole::Single, "styx".into()).with_data(directory.path().to_owned());
+        let api = Admin::new(worker.handle().clone(), options, shutdown.clone(), own)
             .with_deploys(Deploys { engine, components })
-            .with_calls(calls.clone(), ingress_addr);
+            .with_calls(calls.clone(), Some(ingress_addr));
         let serving = vec![
             tokio::spawn(serve(ingress, gateway::router(calls), shutdown.clone(), limits(), None)),
             tokio::spawn(serve(admin, admin::router(api), shutdown.clone(), limits(), None)),

@@ -8,4 +8,5 @@ mod migrations;
 mod refusals;
 mod rolling;
 mod secure;
+mod seen;
 mod standby;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Select, Sender, TryRecvError};
 use styx_driver::coordinator::{CoordinatorDriver, Effect, Event};
 use styx_driver::leadership;
+use styx_driver::network::NetworkEvent;
 use styx_driver::snapshots::{NoSnapshot, SnapshotSummary, StoreFailure};
 use styx_driver::time::Now;
 use styx_driver::wire::{Envelope, Query, Response};
@@ -87,7 +88,8 @@ pub(super) struct Shell {
 
 impl Shell {
     pub(super) fn new(driver: CoordinatorDriver<Requester, Reader>, around: Surroundings) -> Self {
-        if let Some((store, _)) = &around.snapshots {
+        if let Some((store, options)) = &around.snapshots {
+            let _ = around.handle.stats().snapshots.interval.set(options.interval);
             // Only one store is ever used.
             let _ = around.handle.stats().snapshots.store.set(store.clone());
         }
@@ -175,7 +177,11 @@ impl Shell {
 
     fn take(&mut self, input: Input) {
         match input {
-            Input::Network(incoming) => self.step(Event::Network(network_event::read(incoming))),
+            Input::Network(incoming) => {
+                let mut event = network_event::read(incoming);
+                self.overhear(&mut event);
+                self.step(Event::Network(event));
+            }
             Input::Log(LogReport::Synced { generation, epoch, position }) => {
                 self.step(Event::Synced { generation, epoch, position });
             }
@@ -192,6 +198,21 @@ impl Shell {
                 self.found = found.ok().flatten();
                 self.step(Event::SnapshotFound { generation, found: described });
             }
+        }
+    }
+
+    /// Notes who is there and what they report, for people: no driver reads it.
+    fn overhear(&self, event: &mut NetworkEvent) {
+        let NetworkEvent::Control { from, message: Ok(message) } = event else { return };
+        let stats = self.around.handle.stats();
+        match &mut **message {
+            Envelope::Hello { .. } | Envelope::Watch { .. } => stats.nodes.beat(*from),
+            Envelope::Report(report) => {
+                if !stats.nodes.heard(*from, std::mem::take(report)) {
+                    stats.peer_errors.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -237,7 +258,12 @@ impl Shell {
                     tracing::warn!(node = to.0, "a message cannot be sent: {error}");
                 }
             }
-            Effect::SendControl { to, envelope } => self.send_control(to, &envelope),
+            Effect::SendControl { to, envelope } => {
+                if envelope == Envelope::Released {
+                    stats.nodes.left(to);
+                }
+                self.send_control(to, &envelope);
+            }
             Effect::Ask { to, queries } => self.ask(to, queries),
             Effect::SendComponent { to, digest } => {
                 match self.around.components.get(digest) {
