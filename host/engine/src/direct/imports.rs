@@ -236,7 +236,9 @@ fn calls(linker: &mut Linker<Guest>) -> Result<()> {
 
 fn context(linker: &mut Linker<Guest>) -> Result<()> {
     const CONTEXT: &str = "styx:guest/context@0.2.0";
-    let texts: [(&str, fn(&Attempt) -> Key); 4] = [
+    type Text = fn(&Attempt) -> Key;
+    type Number = fn(&mut Attempt) -> u64;
+    let texts: [(&str, Text); 4] = [
         ("app", |attempt| (&**attempt.app()).into()),
         ("operator", |attempt| (&*attempt.operator().name).into()),
         ("key", |attempt| attempt.frame().entity.key().clone()),
@@ -250,7 +252,7 @@ fn context(linker: &mut Linker<Guest>) -> Result<()> {
             abi::store(cx, at, &[text, length])
         })?;
     }
-    let numbers: [(&str, fn(&mut Attempt) -> u64); 3] =
+    let numbers: [(&str, Number); 3] =
         [("tid", |attempt| attempt.tid().0), ("time", |attempt| attempt.time().0), ("random", Attempt::random)];
     for (name, number) in numbers {
         linker.func_wrap(CONTEXT, name, move |mut caller: Guests<'_>| {

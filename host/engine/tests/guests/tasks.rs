@@ -472,7 +472,7 @@ fn the_way_a_module_is_run_changes_nothing() {
     for limits in [Limits::default(), few(20_000), few(3_000)] {
         // One module more than it takes, and it is run as a component.
         let apart = guests.clone().map(|guest| Guest { foreign: ["(core module $Unused)", "", "", ""], ..guest });
-        let mut component = World::with(&apart, limits.clone(), Determinism::Off, Isolation::Warm);
+        let mut component = World::with(&apart, limits, Determinism::Off, Isolation::Warm);
         let mut module = World::with(&guests, limits, Determinism::Off, Isolation::Warm);
         for _ in 0..400 {
             let (operator, key) = (NAMES[dice.roll(2) as usize], dice.key());
@@ -484,15 +484,9 @@ fn the_way_a_module_is_run_changes_nothing() {
                 _ => dice.script(2),
             };
             let (one, other) = [&mut component, &mut module].map(|world| say(world, operator, &key, &script)).into();
-            // What is long would fill the screen: its end, where the fuel is, says most.
-            let end =
-                |said: &str| format!("{} {}", &said[..200.min(said.len())], &said[said.len().saturating_sub(200)..]);
-            assert!(
-                one == other,
-                "{operator} {key} {script:?}: {} as a component, {} by its module",
-                end(&one),
-                end(&other)
-            );
+            // What is long would fill the screen.
+            let ends = |said: &str| [&said[..said.len().min(200)], &said[said.len().saturating_sub(200)..]].join(" … ");
+            assert!(one == other, "{operator} {key}: {} as a component, {} by its module", ends(&one), ends(&other));
         }
     }
 }
