@@ -82,6 +82,14 @@ pub fn build(source: &Path, output: &Path, progress: &dyn Progress) -> Result<Bu
     build_with(&Cache::of_user()?, source, output, progress)
 }
 
+/// What an app's manifest says, its name filled in, before anything is built.
+///
+/// # Errors
+/// There is no app in `source`, or its manifest is wrong.
+pub fn manifest_of(source: &Path) -> Result<Manifest, BuildError> {
+    Ok(Project::open(source)?.manifest)
+}
+
 /// [`build`] with a given cache.
 pub fn build_with(
     cache: &Cache,

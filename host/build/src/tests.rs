@@ -69,7 +69,10 @@ fn a_guest_outside_of_the_repository() {
 
     write(&source, &[("src/lib.rs", "fn main() { oops }")]);
     let error = build(&source, &output, &Silent).unwrap_err();
-    assert_eq!(error.to_string(), "BUILD_FAILED: counter: counter does not compile; see cargo's output");
+    assert_eq!(
+        error.to_string(),
+        "BUILD_FAILED: counter: src/lib.rs:1:13: cannot find value `oops` in this scope; mend it there; cargo's output says more"
+    );
     assert!(error.output.contains("cannot find value `oops`"), "{}", error.output);
 
     write(&source, &[("src/lib.rs", "pub fn nothing() {}")]);

@@ -37,7 +37,7 @@ pub(crate) fn run(
     let stem = || source.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let (kind, bytes, name) = if std::fs::metadata(source).map_err(io)?.is_dir() {
         // What takes long comes after what may fail at once.
-        client.send(client.admin(Method::GET, "/healthz"))?;
+        check_manifest(client, source, app.as_deref(), force)?;
         let report = crate::build::build(source, None, output)?;
         ("application/zip", std::fs::read(&report.output).map_err(io)?, Some(report.app))
     } else {
@@ -102,6 +102,19 @@ pub(crate) fn run(
         }
     }
     Ok(())
+}
+
+/// Asks the server what can be known of an app before it is built.
+fn check_manifest(client: &Client, source: &Path, app: Option<&str>, force: bool) -> Result<(), CliError> {
+    let manifest = styx_build::manifest_of(source).map_err(crate::build::refused)?;
+    let Some(app) = app.or(manifest.app.name.as_deref()) else { return Ok(()) };
+    let path = format!("/v1/apps/{}/deployments?dry_run=true&force={force}", encode(app));
+    let request = client.admin(Method::POST, &path).header("content-type", "application/toml");
+    match client.send(request.body(manifest.to_text())) {
+        // A server of before knows no manifests by themselves, and checks the bundle.
+        Err(error) if error.code == "UNSUPPORTED_MEDIA_TYPE" => Ok(()),
+        answered => answered.map(|_| ()),
+    }
 }
 
 /// Migrates all entities of an app that was just deployed.

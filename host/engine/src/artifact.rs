@@ -15,6 +15,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use crate::compiler::{self, CompileError, Compiler, one_line, write};
+use crate::direct;
 
 /// Why cached code cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +28,9 @@ enum Unusable {
     Unfit(String),
 }
 
+/// Grows when the compiler is given something else of the same component.
+const CODE_VERSION: u64 = 1;
+
 /// The cache of one engine configuration.
 pub(crate) struct Artifacts {
     directory: PathBuf,
@@ -38,7 +42,7 @@ impl Artifacts {
         use anyhow::Context as _;
         std::fs::create_dir_all(directory)
             .with_context(|| format!("cannot make the cache directory {}", directory.display()))?;
-        Ok(Artifacts { directory: directory.to_owned(), engine_hash })
+        Ok(Artifacts { directory: directory.to_owned(), engine_hash: engine_hash.wrapping_add(CODE_VERSION) })
     }
 
     fn code_path(&self, digest: Digest) -> PathBuf {
@@ -107,6 +111,8 @@ impl Artifacts {
         let host = |error: std::io::Error| CompileError::Host(format!("{error} (in {})", self.directory.display()));
         let scratch = tempfile::Builder::new().prefix("compile-").tempdir_in(&self.directory).map_err(host)?;
         let code = scratch.path().join("code");
+        let exported = direct::with_module_exported(bytes);
+        let bytes = exported.as_deref().unwrap_or(bytes);
         match compiler {
             Compiler::InProcess => {
                 let compiled =

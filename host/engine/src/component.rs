@@ -8,6 +8,7 @@ use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Linker};
 use wasmtime::{Result, format_err};
 
 use crate::contract::Version;
+use crate::direct::LinkedModule;
 use crate::guest::Guest;
 use crate::limits;
 
@@ -34,6 +35,8 @@ pub(crate) struct LinkedComponent {
     pub describe: ComponentExportIndex,
     /// Whether it imports anything of WASI.
     pub wasi: bool,
+    /// Its module, where guests are run by that.
+    pub module: Option<LinkedModule>,
 }
 
 impl LinkedComponent {
@@ -59,7 +62,8 @@ impl LinkedComponent {
             component.get_export_index(None, name).ok_or_else(|| format_err!("the component does not export `{name}`"))
         };
         let version = Version::of(component);
-        Ok(LinkedComponent { digest, pre, version, invoke: export("invoke")?, describe: export("describe")?, wasi })
+        let (invoke, describe) = (export("invoke")?, export("describe")?);
+        Ok(LinkedComponent { digest, pre, version, invoke, describe, wasi, module: None })
     }
 }
 

@@ -9,10 +9,12 @@ use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, ComponentExportIndex, ComponentType, Instance, Lift, Lower, TypedFunc};
 use wasmtime::{AsContextMut, Result};
 
+use crate::direct::{ModuleInstance, Untold};
+use crate::guest::Guest;
 use crate::outcome::Failure;
 
 /// The longest value that an invocation brings along, in bytes: a longer one is copied for those only who ask for it.
-const TOLD_BYTES_MAX: usize = 2 << 10;
+pub(crate) const TOLD_BYTES_MAX: usize = 2 << 10;
 
 /// The most bytes of an invocation that an instance keeps for the next one.
 const KEPT_BYTES_MAX: usize = 64 << 10;
@@ -95,6 +97,10 @@ pub(crate) struct EntityAccess<L> {
 }
 
 impl<L> EntityAccess<L> {
+    pub fn new(read: bool, change: Change<L>) -> Self {
+        EntityAccess { read, change }
+    }
+
     /// Of a guest that does everything by imports.
     pub const NONE: Self = EntityAccess { read: false, change: Change::None };
 
@@ -151,12 +157,15 @@ impl Version {
 pub(crate) enum Invoke {
     Asking(TypedFunc<Separate, (std::result::Result<Value, Failure>,)>),
     Told(TypedFunc<(Together,), (Outcome,)>),
+    /// As of `Told`, of a module by itself.
+    Direct(ModuleInstance),
 }
 
 /// What `invoke` is called with.
 pub(crate) enum Arguments {
     Separate(Separate),
     Together(Together),
+    Direct(Untold),
 }
 
 impl Invoke {
@@ -191,11 +200,12 @@ impl Invoke {
                 }
                 Arguments::Together(invocation)
             }
+            Invoke::Direct(_) => Arguments::Direct(Untold::new(function, attempt)),
         }
     }
 
     /// Calls it.
-    pub fn call(&self, store: impl AsContextMut, arguments: Arguments) -> Result<Outcome> {
+    pub fn call(&self, store: impl AsContextMut<Data = Guest>, arguments: Arguments) -> Result<Outcome> {
         match (self, arguments) {
             (Invoke::Asking(invoke), Arguments::Separate(arguments)) => {
                 invoke.call(store, arguments).map(|(returned,)| returned.into())
@@ -203,6 +213,7 @@ impl Invoke {
             (Invoke::Told(invoke), Arguments::Together(invocation)) => {
                 invoke.call(store, (invocation,)).map(|(outcome,)| outcome)
             }
+            (Invoke::Direct(module), Arguments::Direct(untold)) => module.call(store, &untold),
             _ => unreachable!("arguments are made for the function that is called with them"),
         }
     }
@@ -224,6 +235,11 @@ impl Invoke {
 impl Arguments {
     /// Whether the guest knows its entity from them, so that whatever comes of the guest may be due to that.
     pub fn tell(&self) -> bool {
-        matches!(self, Arguments::Together(invocation) if invocation.entity != EntityTold::Untold)
+        match self {
+            Arguments::Separate(_) => false,
+            Arguments::Together(Together { entity, .. }) | Arguments::Direct(Untold { entity, .. }) => {
+                *entity != EntityTold::Untold
+            }
+        }
     }
 }

@@ -13,6 +13,7 @@ use crate::compiler::{CompileError, Compiler};
 use crate::component::{Components, LinkedComponent};
 use crate::config::{self, Purpose};
 use crate::determinism::Determinism;
+use crate::direct::LinkedModule;
 use crate::imports;
 use crate::limits::{self, Cluster, IdleInstances, Long};
 use crate::memory::GuestMemory;
@@ -225,7 +226,12 @@ impl Engine {
         component: &wasmtime::component::Component,
     ) -> wasmtime::Result<Arc<LinkedComponent>> {
         let linker = |wasi| imports::linker(&self.wasmtime, wasi, self.is_clustered());
-        let linked = Arc::new(LinkedComponent::link(component, digest, linker)?);
+        let mut linked = LinkedComponent::link(component, digest, linker)?;
+        if !self.is_clustered() {
+            let _one_at_a_time = self.describing.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            linked.module = LinkedModule::link(&linked);
+        }
+        let linked = Arc::new(linked);
         self.components.insert(linked.clone());
         Ok(linked)
     }

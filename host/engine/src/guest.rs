@@ -4,6 +4,7 @@ use styx_protocol::attempt::Attempt;
 use wasmtime::{Result, StoreContextMut, Trap, format_err};
 use wasmtime_wasi::{WasiCtxView, WasiView};
 
+use crate::direct::Exports;
 use crate::invocation::Context;
 use crate::limits::TABLE_ELEMENTS_MAX;
 use crate::memory::{MemoryShare, Refused};
@@ -25,6 +26,8 @@ pub(crate) struct Guest {
     pub memory: Memory,
     /// For components that import WASI.
     pub wasi: Option<Box<Wasi>>,
+    /// What imports need of the instance, if it is a module's.
+    pub exports: Option<Exports>,
     /// Fuel withheld from a guest whose transaction is decided.
     withheld: Option<u64>,
 }
@@ -33,7 +36,7 @@ impl Guest {
     /// `share` of what all guests get; of its own, if none.
     pub fn new(memory_max: usize, share: Option<MemoryShare>, wasi: Option<Box<Wasi>>) -> Self {
         let memory = Memory { max: memory_max, used: 0, denied: None, share, starting: true };
-        Guest { context: None, memory, wasi, withheld: None }
+        Guest { context: None, memory, wasi, exports: None, withheld: None }
     }
 
     /// A call begins.
@@ -61,6 +64,11 @@ impl Guest {
             wasi.drain_output(&mut context.attempt);
         }
         (context, self.withheld.unwrap_or(0))
+    }
+
+    /// The transaction of the call that is under way.
+    pub fn attempt(&self) -> &Attempt {
+        &self.context.as_ref().expect("a call is under way").attempt
     }
 
     /// Whether a call is under way: not so at start-up and in `describe`.

@@ -71,26 +71,29 @@ impl Instance {
     /// It does not start: for the same reason in every instance of the component under the same limits.
     pub fn start(component: &LinkedComponent, call: &mut Call) -> std::result::Result<Self, Abort> {
         let mut store = new_store(component, call.memory_max, call.share.take());
-        let instance = component.pre.instantiate(&mut store);
-        Instance::started(store, instance, component, call)
+        let invoke = match &component.module {
+            Some(module) => module.instantiate(&mut store).map(Invoke::Direct),
+            None => component
+                .pre
+                .instantiate(&mut store)
+                .and_then(|instance| Invoke::find(&mut store, &instance, component.version, component.invoke)),
+        };
+        Instance::started(store, invoke, call)
     }
 
     /// As [`Instance::start`], on a fiber.
     pub async fn start_on_fiber(component: &LinkedComponent, call: &mut Call) -> std::result::Result<Self, Abort> {
         let mut store = new_store(component, call.memory_max, call.share.take());
-        let instance = component.pre.instantiate_async(&mut store).await;
-        Instance::started(store, instance, component, call)
+        let invoke = component
+            .pre
+            .instantiate_async(&mut store)
+            .await
+            .and_then(|instance| Invoke::find(&mut store, &instance, component.version, component.invoke));
+        Instance::started(store, invoke, call)
     }
 
-    fn started(
-        mut store: Store<Guest>,
-        instance: Result<wasmtime::component::Instance>,
-        component: &LinkedComponent,
-        call: &Call,
-    ) -> std::result::Result<Self, Abort> {
-        let started =
-            instance.and_then(|instance| Invoke::find(&mut store, &instance, component.version, component.invoke));
-        match started {
+    fn started(store: Store<Guest>, invoke: Result<Invoke>, call: &Call) -> std::result::Result<Self, Abort> {
+        match invoke {
             Ok(invoke) => {
                 let memory_at_start = store.data().memory.used;
                 Ok(Instance {

@@ -9,7 +9,7 @@
 //! thread goes on with the next task. A single worker has none of that.
 //!
 //! Modules depend on each other in one direction: `limits`, `config`, `budget`, `memory`, `rendezvous` <- `component`, `contract`,
-//! `guest`, `instance`, `outcome`, `pool`, `invocation` (one recursive type: see there) <- `imports`, `suspended` <- `engine` <- `executor` <- `tasks`; `upload` stands on `engine`.
+//! `direct`, `guest`, `instance`, `outcome`, `pool`, `invocation` (one recursive type: see there) <- `imports`, `suspended` <- `engine` <- `executor` <- `tasks`; `upload` stands on `engine`.
 //!
 //! **Nothing here** reads a clock or draws a random number, and no guest can: time and randomness
 //! come from the transaction, and fuel, not time, ends what does not end.
@@ -21,6 +21,7 @@ mod component;
 mod config;
 mod contract;
 mod determinism;
+mod direct;
 mod engine;
 mod executor;
 mod guest;

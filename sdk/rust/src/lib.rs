@@ -72,6 +72,10 @@ pub use schema::{Schema, Schemas};
 pub use state::{Scan, State};
 pub use styx_sdk_macros::{Schema, operator};
 
+#[cfg(all(target_arch = "wasm32", feature = "allocator"))]
+#[global_allocator]
+static ALLOCATOR: host::allocator::Pieces = host::allocator::Pieces::new();
+
 /// What nearly every guest uses.
 pub mod prelude {
     pub use crate::{Abort, Arguments, Context, Level, Operator, Result, Schema, WithAppCode, bail, ensure, operator};

@@ -122,7 +122,8 @@ export interface paths {
         put?: never;
         /**
          * Deploys a component or a bundle
-         * @description One upload is checked at a time; a few may wait in memory. Nothing changes unless all is well.
+         * @description One upload is checked at a time; a few may wait in memory. Nothing changes unless all is well. A `styx.toml` alone can
+         *     be checked, with `dry_run=true`, before what it is of is built.
          */
         post: operations["deploy"];
         delete?: never;
@@ -2307,6 +2308,7 @@ export interface operations {
         };
         requestBody: {
             content: {
+                "application/toml": string;
                 "application/wasm": number[];
                 "application/zip": number[];
             };

@@ -128,6 +128,10 @@ impl<'a> RustGuest<'a> {
     }
 
     fn explain(&self, tail: String) -> BuildError {
+        if let Some((place, what)) = first_error(&tail) {
+            let error = BuildError::new(Code::BuildFailed, format_args!("{place}: {what}"));
+            return error.hint("mend it there; cargo's output says more").output(tail);
+        }
         let error = BuildError::new(Code::BuildFailed, format_args!("{} does not compile", self.manifests.package));
         let error = if tail.contains("no library targets found") {
             error.hint("a guest is a library: put its code into src/lib.rs")
@@ -138,6 +142,21 @@ impl<'a> RustGuest<'a> {
         };
         error.output(tail)
     }
+}
+
+/// The first error that the compiler has a place for: `src/lib.rs:3:5`, and what is wrong there.
+fn first_error(tail: &str) -> Option<(&str, &str)> {
+    let mut what = None;
+    for line in tail.lines().map(str::trim_start) {
+        if line.starts_with("error") {
+            what = line.split_once(": ").map(|(_, what)| what.trim());
+        } else if let (Some(what), Some(place)) = (what, line.strip_prefix("--> ")) {
+            return Some((place.trim(), what));
+        } else if line.starts_with("warning") {
+            what = None;
+        }
+    }
+    None
 }
 
 /// A line of cargo's machine-readable output, as far as it matters here.
@@ -198,5 +217,12 @@ mod tests {
             {"reason":"build-finished","success":true}"#;
         assert_eq!(module_of(stdout, Path::new("/x/stock/Cargo.toml")).as_deref(), Some("/t/stock.wasm"));
         assert_eq!(module_of("warning: not json", Path::new("/x/stock/Cargo.toml")), None);
+    }
+
+    #[test]
+    fn the_first_error_has_a_place() {
+        let said = "  warning: unused variable: `x`\n   --> src/lib.rs:1:1\n  error[E0308]: mismatched types\n    --> src/lib.rs:15:12\n     |\n  error: could not compile";
+        assert_eq!(first_error(said), Some(("src/lib.rs:15:12", "mismatched types")));
+        assert_eq!(first_error("error: failed to select a version: for `x`\n    ... required by"), None);
     }
 }

@@ -34,6 +34,11 @@ impl From<Level> for LogLevel {
     }
 }
 
+/// A level by its discriminant.
+pub(crate) fn level_of(discriminant: u32) -> Option<LogLevel> {
+    [LogLevel::Debug, LogLevel::Info, LogLevel::Warn, LogLevel::Error].get(discriminant as usize).copied()
+}
+
 pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>) -> Result<()> {
     linker.func_wrap("log", |mut cx: StoreContextMut<'_, Guest>, (level, message): (Level, WasmStr)| {
         if !cx.data().is_called() {

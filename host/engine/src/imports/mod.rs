@@ -11,6 +11,9 @@ mod logging;
 mod remote;
 mod state;
 
+pub(crate) use logging::level_of;
+pub(crate) use state::{ACCESS_FUEL, entry_bytes};
+
 use wasmtime::component::Linker;
 use wasmtime::{Engine, Result};
 

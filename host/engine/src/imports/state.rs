@@ -42,10 +42,15 @@ struct KeyRange {
 /// Price of an entry of a scan, in bytes, besides its own.
 const ENTRY_BYTES: usize = 32;
 
+/// What an entry of a scan costs.
+pub(crate) fn entry_bytes(key: &Key, value: &Value) -> usize {
+    key.len() + value.len() + ENTRY_BYTES
+}
+
 /// Fuel that an access to an entity costs besides its bytes, about the time that its execution, reservation, validation and
 /// commit take: so a budget of fuel bounds the machine steps of an epoch, too. Each access pays the same, wherever it is
 /// executed and whatever was accessed before.
-const ACCESS_FUEL: usize = 1000;
+pub(crate) const ACCESS_FUEL: usize = 1000;
 
 pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>, clustered: bool) -> Result<()> {
     type Cx<'a> = StoreContextMut<'a, Guest>;
@@ -94,7 +99,7 @@ pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>, clustered: bool) -> Re
         },
         Attempt::scanned,
         |entries| {
-            let moved: usize = entries.iter().map(|(key, value)| key.len() + value.len() + ENTRY_BYTES).sum();
+            let moved: usize = entries.iter().map(|(key, value)| entry_bytes(key, value)).sum();
             ((entries,), moved)
         },
     )?;

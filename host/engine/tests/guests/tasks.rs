@@ -8,7 +8,7 @@ use super::support::{Guest, World, code, invoke, message, on_big_stack, options}
 use styx_engine::{Cluster, Determinism, Engine, EngineOptions, Executor};
 use styx_protocol::abort::Code;
 use styx_protocol::attempt::{Finding, Mode, Operation, RemoteResponse};
-use styx_protocol::catalog::Limits;
+use styx_protocol::catalog::{Isolation, Limits};
 use styx_protocol::task::{Progress, TaskExecutor as _};
 
 const STRICT: Mode = Mode::STRICT;
@@ -456,6 +456,39 @@ fn the_version_of_the_contract_changes_nothing() {
     agree(&guests().map(Guest::told), NAMES, 1..=2, false);
     let [one, other] = guests();
     agree(&[one.told(), other], NAMES, 3..=3, false);
+}
+
+/// A module by itself comes to what the component comes to that it is in, fuel included.
+#[test]
+fn the_way_a_module_is_run_changes_nothing() {
+    let guests = guests().map(Guest::packed);
+    let mut dice = Dice(5, NAMES);
+    let say = |world: &mut World, operator: &str, key: &str, script: &Script| {
+        let execution = world.commit(operator, key, "f", &script.0);
+        let footprint: Vec<_> = execution.footprint.accesses.iter().collect();
+        format!("{:?} {footprint:?} {:?} {}", execution.outcome, execution.logs, execution.fuel)
+    };
+    let few = |fuel| Limits { fuel, ..Limits::default() };
+    for limits in [Limits::default(), few(20_000), few(3_000)] {
+        // One module more than it takes, and it is run as a component.
+        let apart = guests.clone().map(|guest| Guest { foreign: ["(core module $Unused)", "", "", ""], ..guest });
+        let mut component = World::with(&apart, limits, Determinism::Off, Isolation::Warm);
+        let mut module = World::with(&guests, limits, Determinism::Off, Isolation::Warm);
+        for _ in 0..400 {
+            let (operator, key) = (NAMES[dice.roll(2) as usize], dice.key());
+            let script = match dice.roll(20) {
+                0 => dice.script(1).trap(),
+                1 => dice.script(1).spin(200),
+                2 => dice.script(1).log(),
+                3 => dice.script(1).put_own(&"x".repeat(dice.roll(5000) as usize)).get_own(),
+                _ => dice.script(2),
+            };
+            let (one, other) = [&mut component, &mut module].map(|world| say(world, operator, &key, &script)).into();
+            // What is long would fill the screen.
+            let ends = |said: &str| [&said[..said.len().min(200)], &said[said.len().saturating_sub(200)..]].join(" … ");
+            assert!(one == other, "{operator} {key}: {} as a component, {} by its module", ends(&one), ends(&other));
+        }
+    }
 }
 
 /// What calls another app comes to the same as what calls its own.

@@ -1,6 +1,7 @@
 //! Tiny guests as WebAssembly text, and a world to run them in. No toolchain is needed.
 #![allow(dead_code)]
 
+mod packed;
 pub mod script;
 mod told;
 pub mod workers;
@@ -38,6 +39,8 @@ pub struct Guest {
     pub state: Option<(&'static str, bool)>,
     /// Of 0.2 of the contract, by what is put between the guest and the host; of 0.1 otherwise.
     pub told: bool,
+    /// All of it in one module, as SDKs make it.
+    pub packed: bool,
 }
 
 impl Guest {
@@ -53,6 +56,7 @@ impl Guest {
             schema: "{}",
             state: None,
             told: false,
+            packed: false,
         }
     }
 
@@ -66,13 +70,18 @@ impl Guest {
         Guest { told: true, ..self }
     }
 
+    /// The same code as a guest of 0.2 in one module.
+    pub fn packed(self) -> Self {
+        Guest { told: true, packed: true, ..self }
+    }
+
     /// The same as one of another app.
     pub fn of_app(self, app: &'static str) -> Self {
         Guest { app, ..self }
     }
 
     pub fn wat(&self) -> String {
-        told::world(self.told)
+        let world = told::world(self.told)
             .replace(";;IMPORTS", self.foreign[0])
             .replace(";;LOWERED", self.foreign[1])
             .replace(";;EXTERNS", self.foreign[2])
@@ -80,7 +89,8 @@ impl Guest {
             .replace(";;MEMORY", self.realloc[0])
             .replace(";;REALLOC", self.realloc[1])
             .replace(";;IMAGE", &self.image())
-            .replace(";;GUEST", &self.code)
+            .replace(";;GUEST", &self.code);
+        if self.packed { packed::component(&world) } else { world }
     }
 
     pub fn bytes(&self) -> Vec<u8> {

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use styx_build::manifest::Manifest;
 use styx_protocol::abort::Abort;
-use styx_protocol::catalog::{App, Catalog, Control, Function, OperatorSpec};
+use styx_protocol::catalog::{Catalog, Control, Function, OperatorSpec};
 use styx_protocol::interface::{Export, Import, ImportedFunction, Interface, Signature, admit_export};
 use utoipa::IntoParams;
 
@@ -54,13 +54,18 @@ pub(super) fn interface(manifest: &Manifest, operators: &[OperatorSpec]) -> Resu
         functions: export.functions.clone(),
         to: export.to.clone(),
     };
+    Ok(Interface { exports: manifest.exports.iter().map(export).collect(), imports: imports(manifest) })
+}
+
+/// What a manifest says that the app needs of others.
+pub(super) fn imports(manifest: &Manifest) -> Vec<Import> {
     let imported = |name: &String| ImportedFunction { name: name.clone(), signature: None };
     let imports = manifest.imports.iter().map(|(foreign, functions)| Import {
         app: foreign.app.clone(),
         operator: foreign.operator.clone(),
         functions: functions.iter().map(imported).collect(),
     });
-    Ok(Interface { exports: manifest.exports.iter().map(export).collect(), imports: imports.collect() })
+    imports.collect()
 }
 
 /// Notes what is imported as it is now: what a later version is compared with.
@@ -86,16 +91,14 @@ pub(super) fn check(catalog: &Catalog, control: &Control) -> Result<(), ApiError
     };
     let mut after = catalog.clone();
     after.apply(control);
-    let unmet: Vec<String> = after.app(changed).map(|app| faults(&after, app, |_| true)).unwrap_or_default();
-    if !unmet.is_empty() {
-        return Err(conflict("UNMET_IMPORT", format!("app \"{changed}\" imports what is not there: {}", listed(&unmet))).hint(
-            "deploy that app first, or correct [import] in styx.toml; with force (`--force`, `?force=true`) calls of it abort until it is there",
-        ));
+    if let Some(app) = after.app(changed) {
+        check_imports(&after, changed, &app.live().interface)?;
     }
     for importer in after.importers(changed).filter(|importer| *importer.name != **changed) {
         // What is broken already is not broken by this.
-        let before: Vec<String> = faults(catalog, importer, |app| app == changed);
-        let mut broken = faults(&after, importer, |app| app == changed);
+        let faults = |catalog| faults(catalog, &importer.name, &importer.live().interface, |app| app == changed);
+        let before: Vec<String> = faults(catalog);
+        let mut broken = faults(&after);
         broken.retain(|fault| !before.contains(fault));
         if !broken.is_empty() {
             let message = format!("app \"{}\" imports what this takes away: {}", importer.name, listed(&broken));
@@ -106,6 +109,20 @@ pub(super) fn check(catalog: &Catalog, control: &Control) -> Result<(), ApiError
         }
     }
     Ok(())
+}
+
+/// Whether all that an app imports is there.
+///
+/// # Errors
+/// 409: it is not.
+pub(super) fn check_imports(catalog: &Catalog, app: &str, interface: &Interface) -> Result<(), ApiError> {
+    let unmet = faults(catalog, app, interface, |_| true);
+    if unmet.is_empty() {
+        return Ok(());
+    }
+    Err(conflict("UNMET_IMPORT", format!("app \"{app}\" imports what is not there: {}", listed(&unmet))).hint(
+        "deploy that app first, or correct [import] in styx.toml; with force (`--force`, `?force=true`) calls of it abort until it is there",
+    ))
 }
 
 fn conflict(code: &'static str, message: String) -> ApiError {
@@ -122,13 +139,13 @@ fn listed(faults: &[String]) -> String {
 }
 
 /// What is wrong with the imports of an app from some apps.
-fn faults(catalog: &Catalog, importer: &App, of: impl Fn(&str) -> bool) -> Vec<String> {
-    let imports = importer.live().interface.imports.iter().filter(|import| of(&import.app));
+fn faults(catalog: &Catalog, importer: &str, interface: &Interface, of: impl Fn(&str) -> bool) -> Vec<String> {
+    let imports = interface.imports.iter().filter(|import| of(&import.app));
     let functions = imports.flat_map(|import| import.functions.iter().map(move |imported| (import, imported)));
     functions.filter_map(|(import, imported)| fault(catalog, importer, import, imported).err()).collect()
 }
 
-fn fault(catalog: &Catalog, importer: &App, import: &Import, imported: &ImportedFunction) -> Result<(), String> {
+fn fault(catalog: &Catalog, importer: &str, import: &Import, imported: &ImportedFunction) -> Result<(), String> {
     let Import { app, operator, .. } = import;
     let name = &imported.name;
     let why = |abort: Abort| abort.message;
@@ -136,7 +153,7 @@ fn fault(catalog: &Catalog, importer: &App, import: &Import, imported: &Imported
     let found = function(catalog, app, operator, name)
         .ok_or_else(|| format!("operator \"{app}/{operator}\" has no function \"{name}\""))?;
     let callee = catalog.app(app).expect("it has an operator").live();
-    admit_export(app, &callee.interface, operator, name, &importer.name).map_err(why)?;
+    admit_export(app, &callee.interface, operator, name, importer).map_err(why)?;
     let Some(before) = &imported.signature else { return Ok(()) };
     compatibility::check(before, &Signature::of(found)).map_err(|why| format!("{app}/{operator}.{name} {why}"))
 }

@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
+use styx_build::error::Code;
 use styx_protocol::catalog::{self, Activation, App, Control, Deployment, Digest};
 use utoipa::{IntoParams, ToSchema};
 
@@ -14,10 +15,13 @@ use super::apps::{DeploymentView, OperatorSummary, app_of, summary};
 use super::changes::Changes;
 use super::queries::Queries;
 use super::survey::{self, StateSurvey};
-use super::upload::{Kind, Upload, refused_change};
+use super::upload::{self, Kind, Upload, refused_change};
 use super::{Uploads, schemas};
 use crate::handle::Handle;
 use crate::http::{ApiError, BodyLimits, Options, PathParts, nearest::suggestion, read_body, refuse, shorten};
+
+/// The largest `styx.toml` that is read by itself.
+const MANIFEST_BYTES_MAX: u64 = 1 << 20;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -74,12 +78,13 @@ pub struct Activated {
 
 /// Deploys a component or a bundle
 ///
-/// One upload is checked at a time; a few may wait in memory. Nothing changes unless all is well.
+/// One upload is checked at a time; a few may wait in memory. Nothing changes unless all is well. A `styx.toml` alone can
+/// be checked, with `dry_run=true`, before what it is of is built.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/deployments",
     params(("app" = String, Path), DeployQuery),
-    request_body(content((Vec<u8> = "application/wasm"), (Vec<u8> = "application/zip"))),
+    request_body(content((Vec<u8> = "application/wasm"), (Vec<u8> = "application/zip"), (String = "application/toml"))),
     responses((status = 201, body = Deployed), (status = 200, description = "checked only", body = Deployed))
 )]
 pub async fn deploy(
@@ -94,6 +99,9 @@ pub async fn deploy(
         Ok(kind) => kind,
         Err(error) => return Err(refuse(error, &headers, body).await),
     };
+    if kind == Kind::Manifest {
+        return check_manifest(&queries, &uploads, &app, &query, &headers, body).await;
+    }
     let Some(deploys) = uploads.deploys.clone() else {
         return Err(refuse(queries.misdirected().await, &headers, body).await);
     };
@@ -104,7 +112,7 @@ pub async fn deploy(
         return Err(refuse(ApiError::overloaded("too many uploads are waiting to be checked"), &headers, body).await);
     };
     let bytes = match kind {
-        Kind::Component => uploads.options.component_bytes_max,
+        Kind::Component | Kind::Manifest => uploads.options.component_bytes_max,
         Kind::Bundle => uploads.options.bundle.archive_bytes as u64,
     };
     let limits = BodyLimits { bytes, silence: uploads.options.silence };
@@ -157,6 +165,35 @@ pub async fn deploy(
     tracing::info!(app = upload.deployment.app, deployment = upload.deployment.id, "deploying");
     queries.handle.control(Control::Deploy(upload.deployment)).await.map_err(refused_change)?;
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(deployed)).into_response())
+}
+
+/// Checks what can be checked of an app before it is built.
+async fn check_manifest(
+    queries: &Queries,
+    uploads: &Uploads,
+    app: &str,
+    query: &DeployQuery,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    if !query.dry_run {
+        let error = ApiError::new(
+            StatusCode::BAD_REQUEST,
+            Code::BadBundle.as_str(),
+            "a manifest has no components that could be deployed",
+        );
+        return Err(refuse(error.hint("add dry_run=true to have it checked, or send a bundle"), headers, body).await);
+    }
+    if let Err(error) = queries.admit_write() {
+        return Err(refuse(error, headers, body).await);
+    }
+    let limits = BodyLimits { bytes: MANIFEST_BYTES_MAX, silence: uploads.options.silence };
+    let body = read_body(headers, body, "the manifest", limits, &uploads.options.memory).await?;
+    let interface = upload::check_manifest(&uploads.options, app, &body.bytes)?;
+    if !query.force {
+        agreements::check_imports(&queries.handle.catalog(), app, &interface)?;
+    }
+    Ok(Json(serde_json::json!({ "app": app, "dry_run": true })).into_response())
 }
 
 /// Versions of an app, newest first

@@ -10,6 +10,7 @@ use styx_engine::{Engine, UploadError};
 use styx_protocol::abort::{Abort, Code as AbortCode};
 use styx_protocol::catalog::{Component, Consistency, Deployment, Digest, Isolation, Limits, OperatorSpec};
 use styx_protocol::ids::Timestamp;
+use styx_protocol::interface::Interface;
 
 use super::agreements;
 use crate::components::ComponentStore;
@@ -25,6 +26,8 @@ pub enum Kind {
     Component,
     /// A zip of `styx.toml` and components.
     Bundle,
+    /// A `styx.toml` by itself, to be checked before what it is of is built.
+    Manifest,
 }
 
 impl Kind {
@@ -37,12 +40,13 @@ impl Kind {
         match given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
             "application/wasm" => Ok(Kind::Component),
             "application/zip" => Ok(Kind::Bundle),
+            "application/toml" => Ok(Kind::Manifest),
             _ => Err(ApiError::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "UNSUPPORTED_MEDIA_TYPE",
                 format!("Content-Type is \"{}\"", shorten(given)),
             )
-            .hint("send a component as application/wasm, or a bundle as application/zip")),
+            .hint("send a component as application/wasm, a bundle as application/zip, or a manifest to be checked as application/toml")),
         }
     }
 }
@@ -58,6 +62,15 @@ pub struct Upload {
     components: Vec<Vec<u8>>,
 }
 
+/// Checks a manifest of an app whose components are not there yet, so far as that goes. Gives what it imports.
+pub fn check_manifest(options: &HttpOptions, app: &str, bytes: &[u8]) -> Result<Interface, ApiError> {
+    check_name("an app", app).map_err(refused_bundle)?;
+    let text = std::str::from_utf8(bytes).map_err(|_| refused("styx.toml is no text".into(), "save it as UTF-8"))?;
+    let manifest = Manifest::parse(text).map_err(refused_bundle)?;
+    limits(&manifest.limits, &options.limits_max)?;
+    Ok(Interface { exports: Vec::new(), imports: agreements::imports(&manifest) })
+}
+
 impl Upload {
     /// Checks everything about an upload that does not depend on what is deployed.
     pub fn check(
@@ -70,7 +83,7 @@ impl Upload {
         check_name("an app", app).map_err(refused_bundle)?;
         let bundle = match kind {
             Kind::Bundle => Bundle::read(bytes, &options.bundle).map_err(refused_bundle)?,
-            Kind::Component => {
+            Kind::Component | Kind::Manifest => {
                 Bundle { manifest: Manifest::default(), components: [(app.to_owned(), bytes.to_vec())].into() }
             }
         };
@@ -233,7 +246,7 @@ fn refused_component(name: &str, kind: Kind, error: &UploadError) -> ApiError {
     let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::BAD_REQUEST);
     let message = match kind {
         Kind::Bundle => format!("component \"{name}\": {}", error.message),
-        Kind::Component => error.message.clone(),
+        Kind::Component | Kind::Manifest => error.message.clone(),
     };
     ApiError::new(status, error.code.as_str(), message).hint(error.hint.clone())
 }

@@ -72,6 +72,17 @@ async fn what_an_app_imports_is_there_when_it_is_deployed_unless_that_is_forced(
     ] {
         is_refused(&deploy(&server, "shop", "", shop(manifest)).await, "UNMET_IMPORT", says);
     }
+    // The manifest alone says as much, before there is anything to upload.
+    let check = async |options, manifest: &str| {
+        server.deploy("shop", options, "application/toml", manifest.as_bytes().to_vec()).await
+    };
+    is_refused(&check("?dry_run=true", IMPORT).await, "UNMET_IMPORT", "does not export account.store to app \"shop\"");
+    assert_eq!(check("?dry_run=true&force=true", IMPORT).await.json(), json!({"app": "shop", "dry_run": true}));
+    assert_eq!(check("?dry_run=true", "[app]\nname = \"shop\"").await.status, 200);
+    assert_eq!(check("?dry_run=true", "[app]\nnmae = \"shop\"").await.error(), (400, "BAD_MANIFEST".into()));
+    let greedy = check("?dry_run=true", "[limits]\nmemory = \"900GiB\"").await;
+    assert_eq!(greedy.error(), (400, "BAD_BUNDLE".into()), "{}", greedy.text());
+    assert_eq!(check("", "").await.error(), (400, "BAD_BUNDLE".into()));
     // By force it is deployed, and told at each call.
     id(&deploy(&server, "shop", "?force=true", shop(IMPORT)).await);
     let refused = pay(&server, "a", 1).await;
