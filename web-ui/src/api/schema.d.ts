@@ -1354,7 +1354,7 @@ export interface components {
             /** @description The one under way, and the last that ended; the newest first. They are forgotten when the coordinator ends. */
             migrations: components["schemas"]["MigrationView"][];
         };
-        /** @description Just one of `balance`, `empty`, `workers`, `only` and `moves`, and how. */
+        /** @description Just one of `balance`, `empty`, `workers`, `only`, `moves` and `partitions`, and how. */
         MigrationRequest: {
             /**
              * @description Workers are to have about as much to hold and to do.
@@ -1392,6 +1392,12 @@ export interface components {
              * @default []
              */
             only: number[];
+            /**
+             * Format: int32
+             * @description The number of partitions that there are to be: a multiple of that with which the cluster was created, at most 65,536.
+             * @default null
+             */
+            partitions: number | null;
             /**
              * @description The placement that it was planned on, as the plan names it: it is refused if another one is in force.
              * @default null
@@ -1445,6 +1451,11 @@ export interface components {
             rate_limit?: number | null;
             /** @description Why it failed. */
             reason?: string | null;
+            /**
+             * Format: int32
+             * @description The number of partitions that it makes, if that is another.
+             */
+            repartitioned?: number | null;
             /**
              * Format: int64
              * @description µs since 1970.
@@ -1619,6 +1630,11 @@ export interface components {
             partitions: number;
             /** @description The placement that it is made for: a migration that names it is refused once another one is in force. */
             placement: string;
+            /**
+             * Format: int32
+             * @description The number of partitions there would be, if it is another: each is with the worker that has what it is made of.
+             */
+            repartitioned?: number | null;
             workers: components["schemas"]["PlannedWorker"][];
         };
         PlannedMove: {

@@ -21,7 +21,8 @@ export function Connection() {
     return (
       <div className="connection warn" role="status">
         <span>
-          Nothing is told as it happens: <bdi>{line(denied?.message ?? '')}</bdi>. <Link href="/access">What the token covers</Link>
+          Nothing is told as it happens: <bdi>{line(denied?.message ?? '')}</bdi>.{' '}
+          <Link href="/access">What the token covers</Link>
         </span>
       </div>
     );

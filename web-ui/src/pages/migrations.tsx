@@ -244,7 +244,8 @@ function GoalForm({ workers, partitions, denied, busy, onEdit, onAsk }: GoalProp
         {goal !== 'partitions' && (
           <label className="field">
             <span>
-              Most that each worker copies, MiB a second <span className="quiet">the coordinator’s limit, if empty</span>
+              Most that each worker copies, MiB a second{' '}
+              <span className="quiet">the coordinator’s limit, if empty</span>
             </span>
             <input inputMode="decimal" value={limit} onChange={event => setLimit(event.target.value)} />
           </label>
