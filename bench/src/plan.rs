@@ -13,7 +13,7 @@ use crate::load::{self, Pace, Ramp, Trial};
 use crate::progress::Progress;
 use crate::result::{Checked, Outcome, Run, Series};
 use crate::system::{
-    Disturbance, Driver, InProcess, InProcessOptions, Mode, Postgres, Styx, StyxOptions, System, TwoPhase,
+    Disturbance, Driver, Goal, InProcess, InProcessOptions, Mode, Postgres, Styx, StyxOptions, System, TwoPhase,
 };
 use crate::workload::{Choice, Language, Workload};
 
@@ -124,7 +124,7 @@ pub struct Plan {
     #[arg(long, requires = "kill", global = true)]
     pub gracefully: bool,
     /// In a cluster: seconds after which partitions migrate, of those that count, so that the first --to workers have all
-    #[arg(long, global = true, requires = "to", conflicts_with = "kill")]
+    #[arg(long, global = true, conflicts_with = "kill")]
     pub migrate: Option<f64>,
     /// With --migrate: workers that have all at first [default: all workers]
     #[arg(long, requires = "migrate", global = true)]
@@ -132,6 +132,9 @@ pub struct Plan {
     /// With --migrate: workers that are to have all
     #[arg(long, requires = "migrate", global = true)]
     pub to: Option<usize>,
+    /// With --migrate: there are to be so many partitions, instead
+    #[arg(long, requires = "migrate", conflicts_with = "to", global = true)]
+    pub partitions: Option<u32>,
     /// With --migrate: how
     #[arg(long, value_enum, default_value = "online", global = true)]
     pub mode: Mode,
@@ -236,8 +239,11 @@ impl Plan {
         let some_of_them = |workers: Option<usize>| workers.is_none_or(|workers| (1..=self.workers).contains(&workers));
         ensure!(
             self.migrate.is_none()
-                || some_of_them(self.from) && some_of_them(self.to) && (self.rate.is_some() || self.closed),
-            "--migrate needs --from and --to of at least 1 and at most --workers, and --rate or --closed"
+                || (self.to.is_some() || self.partitions.is_some())
+                    && some_of_them(self.from)
+                    && some_of_them(self.to)
+                    && (self.rate.is_some() || self.closed),
+            "--migrate needs --from and --to of at least 1 and at most --workers, or --partitions, and --rate or --closed"
         );
         ensure!(
             !self.tls || self.system == Kind::Styx && self.driver == Driver::Websocket,
@@ -316,8 +322,9 @@ impl Plan {
 
     /// The disturbances of the workers, and their times.
     fn disturbances(&self) -> Vec<(Duration, Disturbance)> {
-        if let (Some(at), Some(to)) = (self.migrate, self.to) {
-            return vec![(Duration::from_secs_f64(at), Disturbance::Migrate(to, self.mode))];
+        let goal = self.to.map(Goal::Workers).or(self.partitions.map(Goal::Partitions));
+        if let (Some(at), Some(goal)) = (self.migrate, goal) {
+            return vec![(Duration::from_secs_f64(at), Disturbance::Migrate(goal, self.mode))];
         }
         let Some(first) = self.kill.map(Duration::from_secs_f64) else { return Vec::new() };
         let lose = if self.gracefully { Disturbance::Stop } else { Disturbance::Kill };

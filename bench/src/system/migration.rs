@@ -21,6 +21,15 @@ pub enum Mode {
     StopAndRestart,
 }
 
+/// What is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// The first so many workers have everything.
+    Workers(usize),
+    /// There are so many partitions.
+    Partitions(u32),
+}
+
 /// What has come of a migration, or of its beginning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Migrated {
@@ -36,10 +45,14 @@ pub struct Migrated {
 /// Owners tell with their heartbeats how much they have copied: after the end as well, if that came first.
 const TOLD_LATE: Duration = Duration::from_secs(2);
 
-/// Has the first so many workers have everything, and waits for it.
-pub async fn migrate(client: &Client, workers: usize, mode: Mode) -> anyhow::Result<Migrated> {
-    let least_bytes = least(&held(client).await?, workers);
-    let request = json!({ "workers": workers, "mode": mode, "wait": false });
+/// Has partitions be as they are wanted, and waits for it.
+pub async fn migrate(client: &Client, goal: Goal, mode: Mode) -> anyhow::Result<Migrated> {
+    let (least_bytes, request) = match goal {
+        Goal::Workers(workers) => {
+            (least(&held(client).await?, workers), json!({ "workers": workers, "mode": mode, "wait": false }))
+        }
+        Goal::Partitions(partitions) => (0, json!({ "partitions": partitions, "mode": mode, "wait": false })),
+    };
     let answer = client.admin_request(Method::POST, "/v1/migrations").json(&request).send().await?;
     let (status, answer) = (answer.status(), answer.json::<Value>().await?);
     if !status.is_success() {

@@ -22,7 +22,7 @@ use futures_util::future::BoxFuture;
 use crate::load::Connection;
 
 pub use inprocess::{InProcess, InProcessOptions};
-pub use migration::{Migrated, Mode};
+pub use migration::{Goal, Migrated, Mode};
 pub use native::Native;
 pub use postgres::Postgres;
 pub use styx::{Driver, Styx, StyxOptions};
@@ -68,8 +68,8 @@ pub enum Disturbance {
     Stop(usize),
     /// It is started again, once the others serve.
     Rejoin(usize),
-    /// The first so many are to have everything; it is not waited for.
-    Migrate(usize, Mode),
+    /// Partitions are to be otherwise; it is not waited for.
+    Migrate(Goal, Mode),
 }
 
 impl Disturbance {

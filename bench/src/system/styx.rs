@@ -18,7 +18,7 @@ use super::migration::migrate;
 use super::usage::of_tree;
 use super::viewers::Viewers;
 use super::websocket::Socket;
-use super::{Disturbance, Figures, Migrated, Mode, System};
+use super::{Disturbance, Figures, Goal, Migrated, Mode, System};
 use crate::load::{Connection, Pool};
 
 /// How calls get to the server.
@@ -187,9 +187,9 @@ impl System for Styx {
                     cluster.start_again(&[role(worker)]).await?;
                     cluster.settle().await.map(drop)
                 }
-                Disturbance::Migrate(workers, mode) => {
+                Disturbance::Migrate(goal, mode) => {
                     let client = self.client.clone();
-                    let migration = tokio::spawn(async move { migrate(&client, workers, mode).await });
+                    let migration = tokio::spawn(async move { migrate(&client, goal, mode).await });
                     self.migrations.lock().await.push(migration);
                     Ok(())
                 }
@@ -200,7 +200,7 @@ impl System for Styx {
 
     fn place(&self, workers: usize) -> BoxFuture<'_, anyhow::Result<()>> {
         async move {
-            let Migrated { state, .. } = migrate(&self.client, workers, Mode::Online).await?;
+            let Migrated { state, .. } = migrate(&self.client, Goal::Workers(workers), Mode::Online).await?;
             ensure!(state == "done", "the first {workers} workers cannot have everything: {state}");
             Ok(())
         }

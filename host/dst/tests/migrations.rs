@@ -4,6 +4,7 @@ use styx_driver::coordinator::MigrationMode;
 use styx_dst::plan::{Amid, FAULTS, Fault, Plan};
 use styx_dst::run::world_seed;
 use styx_dst::world::World;
+use styx_protocol::entity::Layout;
 use styx_sim::random::Random;
 
 use crate::comes_through;
@@ -18,7 +19,8 @@ fn world(at: u64, events: u64, victims: &[usize], mode: Option<MigrationMode>, n
     plan.cluster.coordinators = 1;
     plan.cluster.spikes = 0;
     plan.cluster.network = (10, 300);
-    plan.config.layout.partitions = 16;
+    plan.config.layout = Layout::new(plan.config.layout.seed, 16);
+    plan.repartitions = vec![16];
     // In as many pieces as there are entities, or in one.
     plan.config.piece_bytes = if at.is_multiple_of(3) { plan.config.piece_bytes } else { 60 };
     plan.cluster.limits.outstanding_bytes_max = 1 << 30;

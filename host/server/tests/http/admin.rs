@@ -47,7 +47,7 @@ async fn every_endpoint_is_there_and_described() {
             }
         }
     }
-    assert_eq!(operations, 46);
+    assert_eq!(operations, 49);
     for (method, path, status, code) in [
         (Method::GET, "/v1/nothing", 404, "NOT_FOUND"),
         (Method::POST, "/v1/cluster", 405, "METHOD_NOT_ALLOWED"),
