@@ -42,7 +42,8 @@ impl<W> Views<'_, W> {
             chain,
             members: self.members(),
             placement: self.leader.map(|leader| leader.placement().version()).unwrap_or_default(),
-            layout: self.layout,
+            partitions: self.layout.partitions,
+            created: self.layout.created,
             admin: self.config.admin.clone(),
         }
     }

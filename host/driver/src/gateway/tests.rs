@@ -394,7 +394,8 @@ fn the_coordinator_is_asked_even_while_no_worker_serves() {
         chain: Default::default(),
         members: Vec::new(),
         placement: PlacementVersion(1),
-        layout: Layout::new(1, 8),
+        partitions: 8,
+        created: 8,
         engine: EngineHash(1),
         admin: None,
     };

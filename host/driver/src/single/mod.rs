@@ -367,7 +367,8 @@ impl<W, R, S> SingleDriver<W, R, S> {
                 chain,
                 members: Vec::new(),
                 placement: PlacementVersion::FIRST,
-                layout: state.layout(),
+                partitions: state.layout().partitions,
+                created: state.layout().created,
                 engine: self.engine,
                 admin: None,
             };

@@ -1,6 +1,5 @@
 //! What administrators ask of a running cluster, and what it says of itself.
 
-use styx_protocol::entity::Layout;
 use styx_protocol::ids::{EngineHash, Epoch, Generation, PlacementVersion, WorkerId};
 use styx_protocol::record::Chain;
 
@@ -70,8 +69,9 @@ pub struct Overview {
     pub members: Vec<Member>,
     /// The newest placement of the generation.
     pub placement: PlacementVersion,
-    /// How keys are spread.
-    pub layout: Layout,
+    pub partitions: u32,
+    /// The number of partitions at the beginning.
+    pub created: u32,
     /// Hash of the engine's configuration.
     pub engine: EngineHash,
     /// Where the coordinator's admin endpoints are.

@@ -79,7 +79,7 @@ pub async fn cluster(State(queries): State<Queries>) -> Result<Json<ClusterView>
         generation: overview.generation.0,
         live: overview.live,
         workers: if overview.single { 1 } else { overview.members.len() },
-        partitions: overview.layout.partitions.into(),
+        partitions: overview.partitions.into(),
         epoch: overview.epoch.0,
         chain: overview.chain.to_string(),
         apps: queries.handle.catalog().apps().count(),

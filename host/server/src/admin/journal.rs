@@ -331,7 +331,8 @@ mod tests {
             chain: Chain::default(),
             members: nodes.iter().map(|node| Member { node: NodeId(*node), address: "a".into() }).collect(),
             placement: PlacementVersion::FIRST,
-            layout: styx_protocol::entity::Layout::new(1, 4),
+            partitions: 4,
+            created: 4,
             engine: EngineHash(1),
             admin: None,
         };

@@ -75,7 +75,6 @@ mod tests {
     use std::time::Instant;
 
     use styx_driver::wire::Member;
-    use styx_protocol::entity::Layout;
     use styx_protocol::ids::{EngineHash, Epoch, Generation, NodeId, PlacementVersion, WorkerId};
 
     use super::*;
@@ -103,7 +102,8 @@ mod tests {
             chain: Default::default(),
             members: vec![member(7), member(8), member(9)],
             placement: PlacementVersion::FIRST,
-            layout: Layout::new(1, 3),
+            partitions: 3,
+            created: 3,
             admin: None,
         };
         let status = |worker, bytes| WorkerStatus {

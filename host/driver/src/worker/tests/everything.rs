@@ -1,6 +1,5 @@
 //! All that can happen to a worker, in each state that it can be in; what it does stands in its transcript.
 
-use styx_protocol::entity::Layout;
 use styx_protocol::task::RunId;
 use styx_transcript::quietly;
 
@@ -23,7 +22,8 @@ fn overview() -> Overview {
         chain: Default::default(),
         members: vec![],
         placement: PlacementVersion::FIRST,
-        layout: Layout::new(1, 4),
+        partitions: 4,
+        created: 4,
         engine: EngineHash(5),
         admin: None,
     }

@@ -380,7 +380,6 @@ pub async fn cancel_one(
 #[cfg(test)]
 mod tests {
     use styx_driver::wire::Member;
-    use styx_protocol::entity::Layout;
     use styx_protocol::ids::{EngineHash, Epoch, Generation, PlacementVersion};
 
     use super::*;
@@ -395,7 +394,8 @@ mod tests {
             chain: Default::default(),
             members: [1, 2].map(|node| Member { node: NodeId(node), address: String::new() }).to_vec(),
             placement: PlacementVersion(3),
-            layout: Layout::new(1, 4),
+            partitions: 4,
+            created: 4,
             engine: EngineHash(1),
             admin: None,
         }

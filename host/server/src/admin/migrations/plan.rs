@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use styx_driver::coordinator::{Goal, Load, MigrationReport, MigrationState, plan};
 use styx_driver::wire::{Overview, PartitionStats};
+use styx_protocol::entity::Layout;
 use styx_protocol::ids::{Generation, NodeId, PartitionId, PlacementVersion, WorkerId};
 use utoipa::ToSchema;
 
@@ -111,7 +112,7 @@ impl Ground<'_> {
         let members: Vec<NodeId> = overview.members.iter().map(|member| member.node).collect();
         let owners: Vec<WorkerId> = stats.iter().map(|one| one.worker).collect();
         let is_known = |owner: &WorkerId| usize::from(owner.0) < members.len();
-        if owners.len() != overview.layout.partitions as usize || !owners.iter().all(is_known) {
+        if owners.len() != overview.partitions as usize || !owners.iter().all(is_known) {
             return Err("the workers are changing; ask again in a moment".to_owned());
         }
         let load = |one: &PartitionStats| Load { bytes: one.bytes, calls: one.calls };
@@ -170,8 +171,9 @@ impl Ground<'_> {
     /// Another number of partitions: nothing goes to another worker.
     fn repartition(&self, partitions: u32, owners: &[WorkerId], members: &[NodeId]) -> Result<Plan, String> {
         let Ground { overview, stats, .. } = self;
-        overview.layout.repartitioned(partitions)?;
-        if partitions == overview.layout.partitions {
+        let layout = Layout { seed: 0, partitions: overview.partitions, created: overview.created };
+        layout.repartitioned(partitions)?;
+        if partitions == overview.partitions {
             return Err(format!("there are {partitions} partitions already"));
         }
         let mut shares = vec![(Share::default(), Share::default()); members.len()];

@@ -29,7 +29,7 @@ async fn weigh(handle: &Handle, nodes: &[NodeId]) -> Option<Goal> {
     let members: Vec<NodeId> = overview.members.iter().map(|member| member.node).collect();
     let owners: Vec<WorkerId> = stats.iter().map(|one| one.worker).collect();
     let is_known = |owner: &WorkerId| usize::from(owner.0) < members.len();
-    if owners.len() != overview.layout.partitions as usize || !owners.iter().all(is_known) {
+    if owners.len() != overview.partitions as usize || !owners.iter().all(is_known) {
         return None;
     }
     let loads: Vec<Load> = stats.iter().map(|one| Load { bytes: one.bytes, calls: one.calls }).collect();

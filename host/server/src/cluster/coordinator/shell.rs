@@ -208,9 +208,8 @@ impl Shell {
         match &mut **message {
             Envelope::Hello { .. } | Envelope::Watch { .. } => stats.nodes.beat(*from),
             Envelope::Report(report) => {
-                if !stats.nodes.heard(*from, std::mem::take(report)) {
-                    stats.peer_errors.fetch_add(1, Ordering::Relaxed);
-                }
+                let wrong = !stats.nodes.heard(*from, std::mem::take(report));
+                stats.peer_errors.fetch_add(u64::from(wrong), Ordering::Relaxed);
             }
             _ => {}
         }
