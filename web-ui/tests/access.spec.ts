@@ -62,15 +62,6 @@ test('who may only look sees, and cannot press', async ({ page }) => {
   await expect(page.getByText('Tokens are shown to those who may issue them')).toBeVisible();
 });
 
-test('who may not watch is told so, and not that nobody answers', async ({ page }) => {
-  const token = await server.issue('till', ['invoke']);
-  await page.addInitScript(token => sessionStorage.setItem('styx.token', token), token);
-  await page.goto(server.admin);
-  const told = page.getByText('This token may not watch what happens');
-  await expect(told).toContainText('read');
-  await expect(page.getByText('The server does not answer')).toBeHidden();
-});
-
 test('a token that expires while a page is open is asked for anew', async ({ page }) => {
   const token = await server.issue('short', ['read'], '4s');
   await page.goto(server.admin);

@@ -58,6 +58,7 @@ export class Server {
   private readonly directory = mkdtempSync(join(tmpdir(), 'styx-ui-'));
   private processes: Process[] = [];
   private workers = new Map<number, Process>();
+  private gateway: Process | undefined;
   private options: string[] = [];
   admin = '';
   ingress = '';
@@ -119,6 +120,7 @@ export class Server {
       ...['--role', 'gateway', '--coordinator', coordinator.ready.cluster],
       ...['--admin-addr', '127.0.0.1:0', '--ingress-addr', '127.0.0.1:0'],
     ]);
+    this.gateway = gateway;
     this.processes.push(gateway);
     this.ingress = `http://${gateway.ready.ingress}`;
     for (;;) {
@@ -203,7 +205,7 @@ export class Server {
 
   /** Ends a cluster's gateway as a crash does. */
   async killGateway(): Promise<void> {
-    await this.processes.at(-1)!.stop('SIGKILL');
+    await this.gateway!.stop('SIGKILL');
   }
 
   /** Begins again where it was. */
