@@ -3,6 +3,9 @@ import { expect, test } from '@playwright/test';
 import { isAccessible, look, title, watch } from './pages';
 import { BUNDLE, BUYER, Server } from './server';
 
+// What is uploaded is compiled behind everything else that a busy machine has to do.
+test.describe.configure({ timeout: 300_000 });
+
 let server: Server;
 test.beforeEach(async () => {
   server = await Server.single();
@@ -41,7 +44,7 @@ test('with no app it says what to do, and takes one', async ({ page }) => {
   await page.getByLabel('Name of the app').fill('shop');
   await page.getByRole('button', { name: 'Deploy shop', exact: true }).click();
   // It is compiled first, which a busy machine takes its time for.
-  await expect(page.getByRole('heading', { level: 1 })).toHaveText('shop', { timeout: 90_000 });
+  await expect(page.getByRole('heading', { level: 1 })).toHaveText('shop', { timeout: 180_000 });
   check();
 });
 
@@ -49,7 +52,7 @@ test('what others need, or an app lacks, is a matter of force', async ({ page })
   await page.goto(`${server.admin}/apps`);
   await page.getByLabel('Bundle or component').setInputFiles(BUYER);
   // It is compiled first.
-  await expect(page.getByRole('alert')).toContainText('UNMET_IMPORT', { timeout: 90_000 });
+  await expect(page.getByRole('alert')).toContainText('UNMET_IMPORT', { timeout: 180_000 });
   await page.getByRole('button', { name: 'Deploy it all the same' }).click();
   const dialog = page.getByRole('dialog');
   const really = dialog.getByRole('button', { name: 'Deploy by force' });
@@ -57,7 +60,7 @@ test('what others need, or an app lacks, is a matter of force', async ({ page })
   await isAccessible(page);
   await dialog.getByLabel('Type buyer to confirm').fill('buyer');
   await really.click();
-  await expect(page.getByRole('heading', { level: 1 })).toHaveText('buyer', { timeout: 90_000 });
+  await expect(page.getByRole('heading', { level: 1 })).toHaveText('buyer', { timeout: 180_000 });
   await server.deploy('shop');
   await page.goto(`${server.admin}/apps/shop`);
   await page.getByRole('button', { name: 'Delete' }).click();
