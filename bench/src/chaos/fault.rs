@@ -63,7 +63,12 @@ impl Deck {
     fn migration(&mut self, workers: usize) -> Value {
         let worker = self.random.random_range(1..=workers);
         let mode = ["stop-and-restart", "online", "immediate", "immediate"][self.random.random_range(0..4)];
-        match self.random.random_range(0..3) {
+        match self.random.random_range(0..4) {
+            // As many as there are is refused; fewer in place as well, if some have moved meanwhile.
+            3 => {
+                let partitions = 1024 * self.random.random_range(1..=4);
+                json!({ "partitions": partitions, "wait": false, "mode": mode })
+            }
             0 => json!({ "empty": worker, "wait": false, "mode": mode }),
             1 => json!({ "balance": true, "by": "partitions", "wait": false, "mode": mode }),
             _ => {
