@@ -7,6 +7,7 @@ use styx_protocol::membership;
 
 use super::CoordinatorDriver;
 use super::io::Effect;
+use super::leader::LeaderState;
 use super::step::Step;
 use crate::snapshots::{NoSnapshot, SnapshotEffect, SnapshotScheduler};
 use crate::time::Instant;
@@ -126,7 +127,9 @@ impl<W, R> CoordinatorDriver<W, R> {
             Order::AwaitNoSnapshot => leader.snapshot_to_migrate_ended(),
             Order::Migrate => {
                 leader.snapshot_to_migrate_ended();
-                self.machine(Input::Place, step);
+                // What is here was dealt out anew and is in no snapshot: nothing goes before something happens, and one is cut.
+                let whole = self.leader.as_deref().is_some_and(LeaderState::is_in_snapshot);
+                self.machine(if whole { Input::Place } else { Input::CancelMigration }, step);
             }
             Order::EndDrain => {
                 leader.drain_done();

@@ -254,6 +254,11 @@ impl<W> SnapshotScheduler<W> {
         }
     }
 
+    /// Whether partitions are others than those of the newest snapshot.
+    pub fn begins_anew(&self) -> bool {
+        !self.anew.is_empty()
+    }
+
     /// Nothing is under way, and nobody waits.
     #[cfg(test)]
     fn is_quiet(&self) -> bool {
