@@ -229,8 +229,7 @@ impl<W> LeaderState<W> {
 
     /// Whether the newest snapshot is of the partitions that there are.
     pub(super) fn is_in_snapshot(&self) -> bool {
-        let found = self.found.as_ref().is_none_or(|found| found.partitions == self.layout().partitions);
-        found || self.snapshots.as_ref().is_some_and(|scheduler| !scheduler.begins_anew())
+        self.snapshots.as_ref().is_none_or(|scheduler| !scheduler.begins_anew())
     }
 
     /// Partitions are others from the epoch on that has begun.

@@ -211,8 +211,7 @@ impl RestoredReplies {
     /// The next snapshot builds on none: all of them are changes for it.
     #[must_use]
     pub fn as_changes(mut self) -> Self {
-        let entries = self.0.partitions.iter().flat_map(|partition| partition.entries.values());
-        self.0.changes = Some(entries.filter_map(Entry::kept).map(ReplyChange::Kept).collect());
+        self.0.changes = Some(self.0.kept().map(ReplyChange::Kept).collect());
         self
     }
 
@@ -393,7 +392,11 @@ impl ReplyTable {
 
     /// All replies, as a snapshot holds them.
     pub fn into_kept(self) -> Vec<Kept> {
-        self.partitions.iter().flat_map(|partition| partition.entries.values()).filter_map(Entry::kept).collect()
+        self.kept().collect()
+    }
+
+    fn kept(&self) -> impl Iterator<Item = Kept> {
+        self.partitions.iter().flat_map(|partition| partition.entries.values()).filter_map(Entry::kept)
     }
 
     /// An empty table takes replies from a snapshot.
@@ -419,8 +422,7 @@ impl ReplyTable {
         }
         self.partitions = partitions;
         if self.changes.is_some() {
-            let entries = self.partitions.iter().flat_map(|partition| partition.entries.values());
-            self.changes = Some(entries.filter_map(Entry::kept).map(ReplyChange::Kept).collect());
+            self.changes = Some(self.kept().map(ReplyChange::Kept).collect());
         }
     }
 

@@ -200,9 +200,9 @@ impl State {
         }
     }
 
-    /// Whether nothing is left of former partitions.
-    pub fn is_whole(&self) -> bool {
-        self.undivided.is_none()
+    /// Whether something is left of former partitions.
+    pub fn has_former_partitions(&self) -> bool {
+        self.undivided.is_some()
     }
 
     /// Whether all that is here is in the partitions that there are.

@@ -28,6 +28,25 @@ async fn ask(cluster: &Cluster, method: Method, path: &str) -> (StatusCode, Valu
     (response.status(), response.json().await.unwrap())
 }
 
+/// A migration is done, leaves so many partitions to each worker, and is not noticed.
+async fn goes_through(cluster: &Cluster, load: &Load, goal: Value, expected: [u64; 2]) {
+    let (status, body) = migrate(cluster, Method::POST, goal.clone()).await;
+    assert_eq!((status, &body["migrated"]), (StatusCode::OK, &json!(true)), "{goal}: {body}");
+    assert_eq!(body["migration"]["state"], "done", "{goal}: {body}");
+    assert_eq!(partitions_of(cluster).await, expected, "{goal}");
+    load.goes_on(100).await;
+}
+
+/// All that keep anything are killed, and come back to the same state.
+async fn comes_back(cluster: &mut Cluster) {
+    let state = cluster.state(&["testkit/a"]).await;
+    let before = cluster.generation().await;
+    cluster.kill(&[Role::Worker(0), Role::Worker(1), Role::Coordinator]).await;
+    cluster.run(&[Role::Coordinator, Role::Worker(0), Role::Worker(1)]).await;
+    cluster.settles(2, before).await;
+    assert_eq!(cluster.state(&["testkit/a"]).await, state);
+}
+
 async fn migrates_under_load(store: &[&str]) {
     let mut cluster = Cluster::with_testkit_and(2, store).await;
     let load = Load::on(&cluster.client());
@@ -41,11 +60,7 @@ async fn migrates_under_load(store: &[&str]) {
         (json!({ "empty": 2, "mode": "immediate" }), [1024, 0]),
         (json!({ "balance": true, "by": "partitions" }), [512, 512]),
     ] {
-        let (status, body) = migrate(&cluster, Method::POST, goal.clone()).await;
-        assert_eq!((status, &body["migrated"]), (StatusCode::OK, &json!(true)), "{goal}: {body}");
-        assert_eq!(body["migration"]["state"], "done", "{goal}: {body}");
-        assert_eq!(partitions_of(&cluster).await, expected, "{goal}");
-        load.goes_on(100).await;
+        goes_through(&cluster, &load, goal, expected).await;
     }
     assert_eq!(cluster.generation().await, generation, "nothing began anew");
     let outcome = load.ends().await;
@@ -53,12 +68,7 @@ async fn migrates_under_load(store: &[&str]) {
     assert_eq!(outcome.unknown, 0, "no request was doubtful");
 
     // What was written on either side is in the log, and in snapshots.
-    let state = cluster.state(&["testkit/a"]).await;
-    let before = cluster.generation().await;
-    cluster.kill(&[Role::Worker(0), Role::Worker(1), Role::Coordinator]).await;
-    cluster.run(&[Role::Coordinator, Role::Worker(0), Role::Worker(1)]).await;
-    cluster.settles(2, before).await;
-    assert_eq!(cluster.state(&["testkit/a"]).await, state);
+    comes_back(&mut cluster).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -106,11 +116,7 @@ async fn repartitions_under_load(store: &[&str]) {
         (json!({ "partitions": 2048 }), [2048, 0]),
         (json!({ "balance": true, "by": "partitions" }), [1024, 1024]),
     ] {
-        let (status, body) = migrate(&cluster, Method::POST, goal.clone()).await;
-        assert_eq!((status, &body["migrated"]), (StatusCode::OK, &json!(true)), "{goal}: {body}");
-        assert_eq!(body["migration"]["state"], "done", "{goal}: {body}");
-        assert_eq!(partitions_of(&cluster).await, expected, "{goal}");
-        load.goes_on(100).await;
+        goes_through(&cluster, &load, goal, expected).await;
     }
     assert_eq!(cluster.generation().await, generation, "nothing began anew");
     // Half a partition cannot be at another worker than the other half.
@@ -130,12 +136,7 @@ async fn repartitions_under_load(store: &[&str]) {
     assert_eq!(outcome.unknown, 0, "no request was doubtful");
 
     // Who begins anew knows the number, whatever that of the beginning was.
-    let state = cluster.state(&["testkit/a"]).await;
-    let before = cluster.generation().await;
-    cluster.kill(&[Role::Worker(0), Role::Worker(1), Role::Coordinator]).await;
-    cluster.run(&[Role::Coordinator, Role::Worker(0), Role::Worker(1)]).await;
-    cluster.settles(2, before).await;
-    assert_eq!(cluster.state(&["testkit/a"]).await, state);
+    comes_back(&mut cluster).await;
     assert_eq!(partitions_of(&cluster).await.iter().sum::<u64>(), 3072);
 }
 

@@ -318,7 +318,7 @@ impl Ground {
 
     /// Deals out some of what is in former partitions.
     pub fn divide(&mut self) {
-        if !self.state.is_whole() {
+        if self.state.has_former_partitions() {
             let catalog = &self.catalog;
             alone(&mut self.state).divide(DIVIDED_AT_ONCE, |operator| catalog.is_composite(operator));
         }

@@ -723,7 +723,7 @@ impl<W> Worker<W> {
         let placement = self.ground.view().placement.clone();
         // Once the placement has changed, the old one's owner is not known here any more.
         let owns = |partition| version == placement.version() || placement.owner(partition) == from;
-        let layout = self.ground.state().layout();
+        let layout = self.layout();
         self.incoming.follow(from, version, changes, &layout, owns)
     }
 
