@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use sha2::Digest as _;
 use styx_build::{self, Bundle, BundleLimits, Silent};
-use styx_protocol::catalog::Digest;
+use styx_protocol::deployment::Digest;
 
 /// Builds the guest in `source`, and puts its component into a file in `directory`.
 pub fn build(source: &Path, directory: &Path) -> anyhow::Result<PathBuf> {

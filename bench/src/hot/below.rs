@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use styx_engine::Engine;
-use styx_protocol::catalog::{Control, Digest};
+use styx_protocol::control::Control;
+use styx_protocol::deployment::Digest;
 use styx_protocol::entity::Layout;
 use styx_protocol::executor::Executor;
 use styx_protocol::fallback::run_component;

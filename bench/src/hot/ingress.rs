@@ -1,7 +1,9 @@
 //! The ingress: JSON of calls in, JSON of replies out.
 
 use bytes::Bytes;
-use styx_protocol::catalog::{Catalog, Control, Digest, Parameter};
+use styx_protocol::catalog::Catalog;
+use styx_protocol::control::Control;
+use styx_protocol::deployment::{Digest, Parameter};
 use styx_protocol::entity::Value;
 use styx_server::gateway::Loopback;
 

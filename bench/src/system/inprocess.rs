@@ -13,7 +13,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use styx_build::{self, Silent};
 use styx_engine::{Compiler, Determinism, EXECUTION_STACK_BYTES, Engine, EngineOptions, Long};
-use styx_protocol::catalog::Control;
+use styx_protocol::control::Control;
 use styx_protocol::ids::{OperatorId, RequestId};
 use styx_protocol::modes::Modes;
 use styx_protocol::transaction::Request;

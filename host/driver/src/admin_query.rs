@@ -218,7 +218,8 @@ fn merge_entries(limit: usize, bytes: u64, answers: Vec<Response>) -> Option<Res
 
 #[cfg(test)]
 mod tests {
-    use styx_protocol::catalog::{Control, Digest};
+    use styx_protocol::control::Control;
+    use styx_protocol::deployment::Digest;
     use styx_protocol::entity::Layout;
 
     use super::*;

@@ -160,7 +160,8 @@ impl Looks {
 mod tests {
     use std::sync::Arc;
 
-    use styx_protocol::catalog::{Control, Deployment, Digest, Function};
+    use styx_protocol::control::Control;
+    use styx_protocol::deployment::{Deployment, Digest, Function};
     use styx_protocol::entity::{Entity, Layout};
     use styx_protocol::ids::OperatorId;
     use styx_protocol::interface::{Import, ImportedFunction};

@@ -187,7 +187,8 @@ fn short(reason: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use styx_protocol::catalog::{Control, Digest};
+    use styx_protocol::control::Control;
+    use styx_protocol::deployment::Digest;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! What tests of several drivers deploy, and draw.
 
-use styx_protocol::catalog::{Component, Deployment, Digest, Isolation, Limits, OperatorSpec};
+use styx_protocol::deployment::{Component, Deployment, Digest, Isolation, Limits, OperatorSpec};
 use styx_protocol::ids::Timestamp;
 
 /// An app with one operator, of a component.

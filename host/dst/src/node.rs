@@ -4,7 +4,7 @@ use styx_driver::coordinator::{Goal, MigrationOptions};
 use styx_driver::network::Refusal;
 use styx_driver::suspicion::Suspect;
 use styx_driver::time::Instant;
-use styx_protocol::catalog::Digest;
+use styx_protocol::deployment::Digest;
 use styx_protocol::ids::{Generation, NodeId};
 
 use crate::check::Checked;

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use styx_driver::suspicion::Suspect;
-use styx_protocol::catalog::{Catalog, Control};
+use styx_protocol::catalog::Catalog;
+use styx_protocol::control::Control;
 use styx_protocol::ids::{Epoch, RequestId, Timestamp};
 use styx_protocol::quarantine::{Quarantined, Subject};
 use styx_protocol::transaction::{Request, Transaction};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use styx_protocol::catalog::Digest;
+use styx_protocol::deployment::Digest;
 use styx_protocol::ids::Timestamp;
 
 /// Whether an error says that a component is lost: not there, or not what its digest says. Any other may pass.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use styx_driver::snapshots::{ManifestDraft, ManifestPut, StoreFailure};
 use styx_planted::{Bug, planted};
-use styx_protocol::catalog::Digest;
+use styx_protocol::deployment::Digest;
 use styx_protocol::ids::{Generation, LogPosition, Timestamp};
 use styx_protocol::record::Genesis;
 use styx_storage::snapshot::{CompactionPolicy, Draft, PartRef, Retention, SnapshotError, SnapshotStore, SystemNames};

@@ -17,7 +17,9 @@ use styx_durability::log::{LogOrder, serve};
 use styx_durability::manifests::ManifestWriter;
 use styx_durability::parts::{Conditions, DeltaWriter, Note, Outcome};
 use styx_durability::recovery::{Opened, RecoveryPoint, Restore, SnapshotSource, take_over};
-use styx_protocol::catalog::{Catalog, Component, Control, Deployment, Digest, Limits};
+use styx_protocol::catalog::Catalog;
+use styx_protocol::control::Control;
+use styx_protocol::deployment::{Component, Deployment, Digest, Limits};
 use styx_protocol::entity::Payload;
 use styx_protocol::entity::{Entity, Layout, Value};
 use styx_protocol::ids::{

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use sha2::{Digest as _, Sha256};
-use styx_protocol::catalog::Digest;
+use styx_protocol::deployment::Digest;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 

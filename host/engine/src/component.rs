@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 
-use styx_protocol::catalog::Digest;
+use styx_protocol::deployment::Digest;
 use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Linker};
 use wasmtime::{Result, format_err};
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-use styx_protocol::catalog::Digest;
+use styx_protocol::deployment::Digest;
 
 use crate::artifact::{self, Artifacts};
 use crate::budget::{GuestUsage, InstanceBudget, Reservation};

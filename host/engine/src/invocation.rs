@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::attempt::{Attempt, Functions, Next, RemoteRequests, RemoteResponse};
-use styx_protocol::catalog::Isolation;
+use styx_protocol::deployment::Isolation;
 use styx_protocol::entity::Value;
 
 use crate::budget::GuestUsage;

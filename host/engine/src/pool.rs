@@ -6,7 +6,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use styx_protocol::catalog::{Catalog, Digest, Operator};
+use styx_protocol::catalog::{Catalog, Operator};
+use styx_protocol::deployment::Digest;
 use styx_protocol::ids::OperatorId;
 
 use crate::component::LinkedComponent;

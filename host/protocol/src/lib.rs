@@ -41,8 +41,8 @@ pub use cluster::{link, membership, placement, worker_set};
 pub use commit::{replies, share, validate, watermark};
 pub use execute::{attempt, effect, executor, task};
 pub use sequence::{
-    budget, catalog, interface, origin, outcome, quarantine, record, route, sequencer, system, token, transaction,
-    writes,
+    budget, catalog, control, deployment, interface, origin, outcome, quarantine, record, route, sequencer, system,
+    token, transaction, writes,
 };
 pub use state::{entity, range};
-pub use wire::{fault, message};
+pub use wire::{fault, long, mail, message, moving};

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use styx_protocol::abort::{Abort, Code};
-use styx_protocol::catalog::{Activation, Control, Digest};
+use styx_protocol::control::{Activation, Control};
+use styx_protocol::deployment::Digest;
 use styx_protocol::entity::{Entity, Layout, Payload};
 use styx_protocol::format::{FormatError, LOG_RECORD};
 use styx_protocol::ids::{

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use styx_protocol::abort::Code;
 use styx_protocol::attempt::{Execution, Overlay, Reader};
-use styx_protocol::catalog::{Catalog, Control, Deployment, Isolation, Limits, OperatorSpec};
+use styx_protocol::catalog::Catalog;
+use styx_protocol::control::Control;
+use styx_protocol::deployment::{Deployment, Isolation, Limits, OperatorSpec};
 use styx_protocol::effect::{Effect, EffectKey, EffectKind};
 use styx_protocol::entity::{Entity, Layout, Value};
 use styx_protocol::executor::Executor;

@@ -13,7 +13,7 @@ use anyhow::Context;
 use sha2::{Digest as _, Sha256};
 use styx_durability::components::Components;
 use styx_engine::Engine;
-use styx_protocol::catalog::Digest;
+use styx_protocol::deployment::Digest;
 use styx_protocol::ids::Timestamp;
 use styx_storage::snapshot::ClusterMetadata;
 

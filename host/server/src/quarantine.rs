@@ -1,6 +1,7 @@
 //! What is in quarantine, told to people; and controls that this process has sequenced by itself.
 
-use styx_protocol::catalog::{Catalog, Control};
+use styx_protocol::catalog::Catalog;
+use styx_protocol::control::Control;
 use styx_protocol::ids::Tid;
 use styx_protocol::quarantine::{Quarantined, Subject};
 

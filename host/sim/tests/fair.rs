@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::driver::{Driver, config, request};
-use styx_protocol::catalog::{Control, Deployment};
+use styx_protocol::control::Control;
+use styx_protocol::deployment::Deployment;
 use styx_protocol::ids::OperatorId;
 use styx_protocol::machine::worker::ClientRequest;
 use styx_protocol::machine::{Config, coordinator};

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::driver::{Driver, config, request};
 use styx_protocol::abort::Code;
-use styx_protocol::catalog::{Control, Parameter};
+use styx_protocol::control::Control;
+use styx_protocol::deployment::Parameter;
 use styx_protocol::ids::{Epoch, RequestId, Timestamp};
 use styx_protocol::machine::worker::ClientRequest;
 use styx_protocol::machine::{Config, coordinator, worker};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::driver::{Driver, KEYS, config, request};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use styx_protocol::catalog::Control;
+use styx_protocol::control::Control;
 use styx_protocol::ids::Epoch;
 use styx_protocol::machine::worker::ClientRequest;
 use styx_protocol::machine::{Config, coordinator, worker};

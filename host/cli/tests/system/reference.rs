@@ -7,7 +7,7 @@ use std::path::Path;
 
 use clap::{Arg, Command};
 use styx_build::manifest::reference::KEYS;
-use styx_protocol::catalog::Limits;
+use styx_protocol::deployment::Limits;
 use styx_server::config::ServerConfig;
 
 const PAGE: &str = "../../docs/reference/configuration.md";

@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use styx_protocol::abort::{Abort, Code};
-use styx_protocol::catalog::{Control, Digest};
+use styx_protocol::control::Control;
+use styx_protocol::deployment::Digest;
 use styx_protocol::ids::NodeId;
 
 use crate::time::Instant;
@@ -141,7 +142,7 @@ impl<W> Deployments<W> {
 
 #[cfg(test)]
 mod tests {
-    use styx_protocol::catalog::{Component, Deployment, Limits};
+    use styx_protocol::deployment::{Component, Deployment, Limits};
     use styx_protocol::ids::Timestamp;
 
     use super::*;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use styx_protocol::catalog::{Catalog, Control, Digest};
+use styx_protocol::catalog::Catalog;
+use styx_protocol::control::Control;
+use styx_protocol::deployment::Digest;
 use styx_protocol::ids::{Epoch, Generation, LogPosition, NodeId, PlacementVersion, Tid};
 use styx_protocol::machine::{EpochSummary, Stage};
 use styx_protocol::message::Message;

@@ -6,7 +6,7 @@ use styx_protocol::abort::{Abort, Code};
 use styx_protocol::ids::{Generation, NodeId, PartitionId, PlacementVersion, WorkerId};
 use styx_protocol::machine::coordinator::{Input, MigrationStage};
 use styx_protocol::machine::worker::CopyProgress;
-use styx_protocol::message::MovingMode;
+use styx_protocol::moving::MovingMode;
 use styx_protocol::placement::{Placement, Seating};
 
 use super::CoordinatorDriver;
@@ -96,10 +96,6 @@ impl<W, R> CoordinatorDriver<W, R> {
         };
         let layout = layout.map_err(|why| Abort::new(Code::BadArguments, why));
         match layout.and_then(|layout| Ok((layout, owners?))) {
-            Ok((layout, _)) if layout == self.layout && matches!(goal, Goal::Repartition(_)) => {
-                let why = format!("there are {} partitions already", layout.partitions);
-                step.controlled(waiter, Err(Abort::new(Code::BadArguments, why)));
-            }
             Ok(wanted) if options.mode == MigrationMode::StopAndRestart || wanted.0 != self.layout => {
                 self.restart(wanted, options, waiter, step);
             }

@@ -52,7 +52,8 @@ pub use migration_history::{MigrationId, MigrationReport, MigrationState, Migrat
 pub use migrations::{MigrationMode, MigrationOptions, PLACEMENT_CHANGED, PaceChange};
 pub use placing::{Goal, plan};
 
-use styx_protocol::catalog::{Catalog, Control};
+use styx_protocol::catalog::Catalog;
+use styx_protocol::control::Control;
 use styx_protocol::entity::Layout;
 use styx_protocol::ids::{Generation, NodeId};
 use styx_protocol::machine::coordinator::Input;

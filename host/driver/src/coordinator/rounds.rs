@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use styx_planted::{Bug, planted};
-use styx_protocol::catalog::Control;
+use styx_protocol::control::Control;
 use styx_protocol::machine::coordinator::{Action, Input};
 use styx_protocol::membership;
 use styx_protocol::message::Node;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use styx_protocol::abort::Code;
-use styx_protocol::catalog::{Catalog, Component, Deployment, Digest, Limits};
+use styx_protocol::catalog::Catalog;
+use styx_protocol::deployment::{Component, Deployment, Digest, Limits};
 use styx_protocol::entity::Layout;
 use styx_protocol::ids::{EngineHash, Epoch, LogPosition, NodeId, PartitionId, PlacementVersion, RequestId, Timestamp};
 use styx_protocol::machine::Worker;

@@ -2,7 +2,9 @@ mod everything;
 
 use std::sync::Arc;
 
-use styx_protocol::catalog::{Catalog, Control, Digest};
+use styx_protocol::catalog::Catalog;
+use styx_protocol::control::Control;
+use styx_protocol::deployment::Digest;
 use styx_protocol::entity::Layout;
 use styx_protocol::ids::{EngineHash, Epoch, Generation, OperatorId, PlacementVersion, RequestId, WorkerId};
 use styx_protocol::machine::worker::ClientRequest;

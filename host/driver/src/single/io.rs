@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use styx_protocol::attempt::{Execution, LogLine, Operation, RemoteResponse};
-use styx_protocol::catalog::{Catalog, Control};
+use styx_protocol::catalog::Catalog;
+use styx_protocol::control::Control;
 use styx_protocol::fallback::ComponentOutcome;
 use styx_protocol::ids::{Epoch, LogPosition, Tid};
 use styx_protocol::machine::EpochSummary;

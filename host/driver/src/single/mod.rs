@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use styx_planted::{Bug, planted};
-use styx_protocol::catalog::Control;
+use styx_protocol::control::Control;
 use styx_protocol::ids::{EngineHash, Epoch, Generation, LogPosition, PlacementVersion, WorkerId};
 use styx_protocol::machine::worker::ClientRequest;
 use styx_protocol::machine::{Action, Config, Input, Machine, coordinator, worker};

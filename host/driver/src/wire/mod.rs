@@ -14,7 +14,8 @@ pub use client::{Bytes, Query, Question, Reply, Response, TicketedResponse};
 
 use rkyv::rancor;
 use styx_protocol::archive::aligned;
-use styx_protocol::catalog::{Catalog, CatalogImage, Digest};
+use styx_protocol::catalog::{Catalog, CatalogImage};
+use styx_protocol::deployment::Digest;
 use styx_protocol::entity::Layout;
 use styx_protocol::format::CONTROL_MESSAGES as VERSION;
 use styx_protocol::ids::{Epoch, Generation, NodeId, PartitionId, PlacementVersion, WorkerId};

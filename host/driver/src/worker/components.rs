@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use styx_protocol::catalog::{Catalog, Digest};
+use styx_protocol::catalog::Catalog;
+use styx_protocol::deployment::Digest;
 
 #[derive(Debug, Default)]
 pub(super) struct Components {

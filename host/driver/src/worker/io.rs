@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use styx_protocol::attempt::{Execution, LogLine, Operation, RemoteResponse};
-use styx_protocol::catalog::{Catalog, Digest};
+use styx_protocol::catalog::Catalog;
+use styx_protocol::deployment::Digest;
 use styx_protocol::entity::Layout;
 use styx_protocol::fallback::ComponentOutcome;
 use styx_protocol::ids::{Generation, NodeId, Tid};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use styx_protocol::ids::NodeId;
-use styx_protocol::message::Mail;
+use styx_protocol::mail::Mail;
 
 /// Parts of graphs that wait for others to travel with.
 const MAIL_MAX: usize = 512;
@@ -52,7 +52,7 @@ mod tests {
     use styx_protocol::attempt::RemoteResponse;
     use styx_protocol::entity::Payload;
     use styx_protocol::ids::Round;
-    use styx_protocol::message::{CachedResult, Decision};
+    use styx_protocol::mail::{CachedResult, Decision};
     use styx_protocol::task::GraphId;
 
     use super::super::FRAME_BYTES;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use styx_planted::{Bug, planted};
-use styx_protocol::catalog::{Catalog, Digest};
+use styx_protocol::catalog::Catalog;
+use styx_protocol::deployment::Digest;
 use styx_protocol::entity::{Entity, Layout};
 use styx_protocol::fault::PeerFault;
 use styx_protocol::ids::{Epoch, Generation, NodeId, OperatorId, PlacementVersion, RequestId, WorkerId};

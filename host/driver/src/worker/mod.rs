@@ -30,7 +30,7 @@ use std::time::Duration;
 use styx_planted::{Bug, planted};
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::attempt::RemoteResponse;
-use styx_protocol::catalog::Digest;
+use styx_protocol::deployment::Digest;
 use styx_protocol::ids::{Generation, NodeId};
 use styx_protocol::machine::Worker;
 use styx_protocol::machine::worker::Input;

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use styx_protocol::attempt::Execution;
-use styx_protocol::catalog::{Catalog, Component, Control, Deployment, Digest, OperatorSpec};
+use styx_protocol::catalog::Catalog;
+use styx_protocol::control::Control;
+use styx_protocol::deployment::{Component, Deployment, Digest, OperatorSpec};
 use styx_protocol::entity::Layout;
 use styx_protocol::ids::{EngineHash, Epoch, OperatorId, PlacementVersion, RequestId, Timestamp, WorkerId};
 use styx_protocol::machine::worker::{Batch, ClientRequest, Executed, PIECE_BYTES, STEP_MAX};

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::budget::RecordBudget;
-use styx_protocol::catalog::{Catalog, Control};
+use styx_protocol::catalog::Catalog;
+use styx_protocol::control::Control;
 use styx_protocol::entity::Layout;
 use styx_protocol::ids::{Epoch, RequestId, SequencerCounter, Tid, Timestamp};
 use styx_protocol::machine::{Config, Rank};

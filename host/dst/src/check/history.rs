@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use styx_driver::wire::AdminQuery;
 use styx_protocol::abort::{Abort, Code};
-use styx_protocol::catalog::Control;
+use styx_protocol::control::Control;
 use styx_protocol::ids::{Epoch, RequestId, Tid};
 use styx_protocol::replies::Reply;
 use styx_protocol::transaction::Request;

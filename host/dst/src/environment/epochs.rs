@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use styx_driver::wire::Invite;
-use styx_protocol::catalog::Control;
+use styx_protocol::control::Control;
 use styx_protocol::ids::{Epoch, Generation, PlacementVersion, Tid};
 use styx_protocol::machine::EpochSummary;
 use styx_protocol::record::{Chain, EpochRecord};

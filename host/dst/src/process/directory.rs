@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use styx_driver::suspicion::{Suspect, after_death};
 use styx_durability::components::Components;
-use styx_protocol::catalog::{Control, Digest};
+use styx_protocol::control::Control;
+use styx_protocol::deployment::Digest;
 use styx_protocol::ids::Timestamp;
 use styx_storage::snapshot::{Memory, Runtime, StoreLocation};
 

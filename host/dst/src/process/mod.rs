@@ -28,7 +28,7 @@ use styx_driver::single::SingleEvent;
 use styx_driver::suspicion::Suspect;
 use styx_driver::time::Instant;
 use styx_driver::worker::WorkerEvent;
-use styx_protocol::catalog::Digest;
+use styx_protocol::deployment::Digest;
 use styx_protocol::ids::{EngineHash, Epoch, Generation};
 
 pub use around::{Around, Inbox, Own};

@@ -7,7 +7,7 @@ use styx_driver::network::NetworkEvent;
 use styx_driver::time::Instant;
 use styx_driver::wire::Envelope;
 use styx_driver::worker::{WorkerConfig, WorkerDriver, WorkerEffect, WorkerEvent};
-use styx_protocol::catalog::Digest;
+use styx_protocol::deployment::Digest;
 use styx_protocol::ids::{Generation, NodeId};
 use styx_protocol::membership::{Build, Hello};
 

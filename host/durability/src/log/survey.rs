@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use styx_protocol::catalog::{Control, Digest};
+use styx_protocol::control::Control;
+use styx_protocol::deployment::Digest;
 use styx_protocol::ids::{Generation, LogPosition};
 use styx_protocol::placement::Seating;
 use styx_protocol::record::{Record, RecordAssembler};

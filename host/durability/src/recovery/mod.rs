@@ -53,7 +53,7 @@ pub struct RecoveryPoint {
 /// The layout to go on with: the one that is `there`, or the one that is asked for. Who asks for as many partitions as there
 /// were at the beginning asks for nothing else than what is there.
 fn layout(asked: Option<u32>, genesis: &Genesis, there: Layout) -> anyhow::Result<Layout> {
-    match asked.filter(|asked| *asked != genesis.partitions) {
+    match asked.filter(|asked| ![genesis.partitions, there.partitions].contains(asked)) {
         None => Ok(there),
         Some(asked) => {
             let wanted = there.repartitioned(asked).map_err(|why| {

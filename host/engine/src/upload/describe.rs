@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use styx_protocol::catalog::{Consistency, Function, Isolation, OperatorSpec, Parameter, StateSpec};
+use styx_protocol::deployment::{Consistency, Function, Isolation, OperatorSpec, Parameter, StateSpec};
 use styx_protocol::system::{STATE, SystemFunction};
 use wasmtime::Store;
 use wasmtime::component::{ComponentType, Lift};

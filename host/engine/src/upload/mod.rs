@@ -8,7 +8,7 @@ mod error;
 
 use std::panic::AssertUnwindSafe;
 
-use styx_protocol::catalog::{Digest, OperatorSpec};
+use styx_protocol::deployment::{Digest, OperatorSpec};
 
 pub use bounds::COMPONENT_BYTES_MAX;
 pub use error::{UploadCode, UploadError};

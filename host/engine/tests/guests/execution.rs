@@ -6,7 +6,8 @@ use super::support::script::{Script, scripted};
 use super::support::{Guest, World, invoke, on_big_stack, text};
 use styx_engine::Determinism;
 use styx_protocol::attempt::Execution;
-use styx_protocol::catalog::{Control, Isolation, Limits};
+use styx_protocol::control::Control;
+use styx_protocol::deployment::{Isolation, Limits};
 use styx_protocol::executor::Executor as _;
 
 /// Appends the arguments to the own value: get-own, then put-own.

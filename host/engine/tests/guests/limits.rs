@@ -6,7 +6,7 @@ use super::support::{Guest, LAYOUT, World, code, invoke, message, on_big_stack, 
 use styx_engine::{Determinism, EngineOptions, Long};
 use styx_protocol::abort::Code;
 use styx_protocol::attempt::{Operation, Overlay, Reader, RemoteResponse};
-use styx_protocol::catalog::{Isolation, Limits};
+use styx_protocol::deployment::{Isolation, Limits};
 use styx_protocol::executor::Executor as _;
 use styx_protocol::task::{LongTask, RunId};
 

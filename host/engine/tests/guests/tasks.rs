@@ -8,7 +8,7 @@ use super::support::{Guest, World, code, invoke, message, on_big_stack, options}
 use styx_engine::{Cluster, Determinism, Engine, EngineOptions, Executor};
 use styx_protocol::abort::Code;
 use styx_protocol::attempt::{Finding, Mode, Operation, RemoteResponse};
-use styx_protocol::catalog::{Isolation, Limits};
+use styx_protocol::deployment::{Isolation, Limits};
 use styx_protocol::task::{Progress, TaskExecutor as _};
 
 const STRICT: Mode = Mode::STRICT;

@@ -3,7 +3,7 @@
 use super::support::{Guest, World, invoke, text};
 use styx_engine::Determinism;
 use styx_protocol::attempt::LogLevel;
-use styx_protocol::catalog::{Isolation, Limits};
+use styx_protocol::deployment::{Isolation, Limits};
 
 const IMPORTS: &str = r#"
   (import "wasi:clocks/wall-clock@0.2.0" (instance $wall

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use styx_engine::{Compiler, Determinism, Engine, EngineOptions, Executor};
 use styx_protocol::abort::Code;
 use styx_protocol::attempt::Execution;
-use styx_protocol::catalog::{
-    Catalog, Component, Control, Deployment, Digest, Function, Isolation, Limits, OperatorSpec,
-};
+use styx_protocol::catalog::Catalog;
+use styx_protocol::control::Control;
+use styx_protocol::deployment::{Component, Deployment, Digest, Function, Isolation, Limits, OperatorSpec};
 use styx_protocol::entity::{Entity, Layout, Value};
 use styx_protocol::executor::Executor as _;
 use styx_protocol::ids::{RequestId, Tid, Timestamp};

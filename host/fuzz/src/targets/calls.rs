@@ -4,9 +4,9 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 use serde_json::value::RawValue;
-use styx_protocol::catalog::{
-    self, Catalog, Component, Control, Deployment, Digest, Function, Isolation, Limits, OperatorSpec,
-};
+use styx_protocol::catalog::Catalog;
+use styx_protocol::control::Control;
+use styx_protocol::deployment::{self, Component, Deployment, Digest, Function, Isolation, Limits, OperatorSpec};
 use styx_protocol::ids::Timestamp;
 use styx_server::gateway::{Call, Directories, Directory, Parameter, prepare};
 
@@ -14,7 +14,7 @@ use styx_server::gateway::{Call, Directories, Directory, Parameter, prepare};
 pub fn schema(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
     let (schema, value) = text.split_once('\0').unwrap_or((text, "null"));
-    let declared = catalog::Parameter { name: "p".into(), schema: schema.into(), required: true };
+    let declared = deployment::Parameter { name: "p".into(), schema: schema.into(), required: true };
     let Ok(parameter) = Parameter::compile(&declared) else { return false };
     if let Ok(raw) = serde_json::from_str::<&RawValue>(value) {
         let mut taken = Vec::new();
@@ -49,8 +49,11 @@ pub fn schemas() -> Vec<Vec<u8>> {
 }
 
 static SHOP: LazyLock<Arc<Directory>> = LazyLock::new(|| {
-    let parameter =
-        |name: &str, schema: &str, required| catalog::Parameter { name: name.into(), schema: schema.into(), required };
+    let parameter = |name: &str, schema: &str, required| deployment::Parameter {
+        name: name.into(),
+        schema: schema.into(),
+        required,
+    };
     let function = Function {
         name: "option".into(),
         parameters: vec![

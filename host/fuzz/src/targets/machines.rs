@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::attempt::{Operation, Reader, RemoteResponse};
-use styx_protocol::catalog::Control;
+use styx_protocol::control::Control;
 use styx_protocol::entity::Layout;
 use styx_protocol::executor::Executor;
 use styx_protocol::fallback::run_component;

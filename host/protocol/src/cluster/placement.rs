@@ -2,7 +2,7 @@
 //!
 //! A generation is a membership; a placement says which of its members owns what. A generation
 //! begins with one, and another may take effect with any of its epochs: the log's record of that
-//! epoch says so ([`Control::Place`](crate::sequence::catalog::Control::Place)). Who routes by a
+//! epoch says so ([`Control::Place`](crate::sequence::control::Control::Place)). Who routes by a
 //! placement says by which version of it, and is told when that is no longer the newest.
 
 use crate::ids::{NodeId, PartitionId, PlacementVersion, WorkerId};

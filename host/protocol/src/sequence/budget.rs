@@ -6,7 +6,7 @@
 
 use rkyv::rancor;
 
-use super::catalog::Control;
+use super::control::Control;
 use super::transaction::Request;
 use crate::ids::{Round, Tid, WorkerId};
 

@@ -4,245 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rkyv::with::{Map, Unshare};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::abort::{Abort, Code};
-use crate::cluster::placement::{Placement, Seat};
-use crate::ids::{OperatorId, Timestamp};
-use crate::sequence::interface::Interface;
+use crate::ids::OperatorId;
+use crate::sequence::control::{Activation, Control};
+use crate::sequence::deployment::{Consistency, Deployment, Digest, Isolation, Limits, OperatorSpec};
 use crate::sequence::quarantine::{Quarantine, Quarantined, Subject};
 use crate::sequence::system::{self, RESERVED_PREFIXES, SystemFunction, SystemOperator, is_reserved};
 use crate::sequence::token::Token;
-
-/// SHA-256 of a component. The log carries digests; the bytes live in the object store.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize,
-)]
-pub struct Digest(pub [u8; 32]);
-
-impl Digest {
-    /// A digest as it is written; none if it is none.
-    pub fn parse(text: &str) -> Option<Digest> {
-        let mut bytes = [0; 32];
-        if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-            return None;
-        }
-        for (at, byte) in bytes.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
-        }
-        Some(Digest(bytes))
-    }
-}
-
-impl std::fmt::Display for Digest {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl Serialize for Digest {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-/// Bounds on what one transaction of an app may use. Part of the deployment, so that a replay
-/// meets the same bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
-pub struct Limits {
-    /// Fuel of one invocation (about one unit per WebAssembly instruction).
-    pub fuel: u64,
-    /// Fuel of all invocations of a transaction together.
-    pub transaction_fuel: u64,
-    /// Linear memory of one instance, in bytes.
-    pub memory: u64,
-    /// Calls nested inside each other.
-    pub call_depth: u32,
-    /// Calls of one transaction, the first included.
-    pub calls: u32,
-    /// Entities and ranges read or written by one transaction.
-    pub rw_set: u32,
-    /// Bytes of one value, of the arguments or of the result of one call.
-    pub payload: u32,
-}
-
-impl Limits {
-    /// The most that `payload` can be set to: an epoch's record must fit into the log.
-    pub const PAYLOAD_MAX: u32 = 8 << 20;
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            // Some seconds: what ordinary Python does with some megabytes.
-            fuel: 5_000_000_000,
-            transaction_fuel: 10_000_000_000,
-            memory: 128 << 20,
-            call_depth: 64,
-            calls: 10_000,
-            rw_set: 100_000,
-            payload: 1 << 20,
-        }
-    }
-}
-
-/// Whether instances are kept between calls.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    rkyv::Archive,
-    rkyv::Serialize,
-    rkyv::Deserialize,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Isolation {
-    /// Instances are pooled and used again.
-    #[default]
-    Warm,
-    /// Every call gets an instance of its own.
-    Fresh,
-}
-
-/// What a function's transactions are promised about what they read.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    rkyv::Archive,
-    rkyv::Serialize,
-    rkyv::Deserialize,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Consistency {
-    /// Strict serializability: as if transactions ran one after the other.
-    #[default]
-    Serializable,
-    /// Snapshot isolation, when a request calls the function: all reads are of one state, and two
-    /// transactions never overwrite each other unseen; but what was read may have changed by the
-    /// time that the writes take effect (write skew). In exchange, reads never conflict.
-    Snapshot,
-}
-
-/// One declared parameter of a function, after the key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
-pub struct Parameter {
-    /// Name, for arguments passed as an object.
-    pub name: String,
-    /// JSON Schema, as text.
-    pub schema: String,
-    /// Whether it must be given.
-    pub required: bool,
-}
-
-/// One function of an operator.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
-pub struct Function {
-    pub name: String,
-    /// Parameters in order.
-    pub parameters: Vec<Parameter>,
-    /// JSON Schema of the result, as text.
-    pub returns: String,
-    /// Neither writes nor calls one that does.
-    pub read_only: bool,
-    /// What its transactions are promised, when a request calls it.
-    pub consistency: Consistency,
-    pub doc: String,
-}
-
-/// One operator as a deployment declares it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
-pub struct OperatorSpec {
-    /// Name, unique in the app.
-    pub name: String,
-    /// Index into [`Deployment::components`].
-    pub component: u32,
-    /// Name of the composite key's prefix, if keys read `prefix:rest`.
-    pub key_prefix: Option<String>,
-    /// Instance reuse.
-    pub isolation: Isolation,
-    pub doc: String,
-    pub functions: Vec<Function>,
-    pub state: StateSpec,
-}
-
-/// What an operator says of the values of its entities.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
-pub struct StateSpec {
-    /// JSON Schema of each, as text, if it has one.
-    pub schema: Option<String>,
-    /// It has a function that makes such a value of an earlier one: [`SystemFunction::Migrate`].
-    pub migrates: bool,
-}
-
-/// One uploaded component.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
-pub struct Component {
-    /// Name in the bundle.
-    pub name: String,
-    /// Content address.
-    pub digest: Digest,
-    pub size: u64,
-    /// SDK that built it, as it says itself.
-    pub sdk: String,
-}
-
-/// A version of an app.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
-pub struct Deployment {
-    /// `dp_…`, unique.
-    pub id: String,
-    pub app: String,
-    /// When it was uploaded.
-    pub created: Timestamp,
-    pub components: Vec<Component>,
-    pub operators: Vec<OperatorSpec>,
-    /// Bounds.
-    pub limits: Limits,
-    /// What it has to do with other apps.
-    pub interface: Interface,
-}
-
-/// A change of what is deployed, of who may use it or of where it is. Sequenced in the log; takes effect at the start of an epoch.
-#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
-pub enum Control {
-    /// Adds a version of an app and makes it the live one.
-    Deploy(Deployment),
-    /// Makes an earlier (or later) version the live one.
-    Activate(Activation),
-    /// Removes an app, by name, and the state of its operators.
-    Remove(String),
-    /// Gives partitions their owners, from the epoch on whose record holds it. The catalog does not
-    /// change; a replay under another membership keeps to its own placement.
-    Place(Placement),
-    /// Lets whoever holds a token's secret in.
-    Issue(Token),
-    /// Ends a token, by its id.
-    Revoke(String),
-    /// Has a request, a transaction or an app executed no more.
-    Quarantine(Quarantined),
-    /// Has it executed again.
-    Release(Subject),
-    /// Beside a placement in a record: who its workers are, for the generations that follow. It changes nothing.
-    Seat(Vec<Seat>),
-}
-
-/// Which version of an app is to be live.
-#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
-pub struct Activation {
-    pub app: String,
-    pub deployment: String,
-}
 
 /// An operator of the live deployment, ready for use.
 #[derive(Debug)]
@@ -388,23 +158,6 @@ struct OperatorImage {
     name: String,
     id: OperatorId,
     composite: bool,
-}
-
-impl Control {
-    /// Whether it changes the catalog, and so what queries may come to; a placement does not.
-    pub fn is_deployment(&self) -> bool {
-        !self.is_placement()
-    }
-
-    /// Whether it says where partitions are, and nothing that a replay under other members goes by.
-    pub fn is_placement(&self) -> bool {
-        matches!(self, Control::Place(_) | Control::Seat(_))
-    }
-
-    /// Whether something may be executed afterwards that was in quarantine.
-    pub fn may_release(&self) -> bool {
-        matches!(self, Control::Release(_) | Control::Deploy(_) | Control::Activate(_) | Control::Remove(_))
-    }
 }
 
 fn no_app(app: &str) -> Abort {
@@ -753,6 +506,9 @@ impl Catalog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::Timestamp;
+    use crate::sequence::deployment::{Component, StateSpec};
+    use crate::sequence::interface::Interface;
 
     fn deployment(number: u64, operators: &[(&str, bool)]) -> Deployment {
         let operator = |&(name, composite): &(&str, bool)| OperatorSpec {
@@ -773,17 +529,6 @@ mod tests {
             limits: Limits::default(),
             interface: Interface::default(),
         }
-    }
-
-    #[test]
-    fn a_digest_is_read_as_it_is_written_and_nothing_else_is_one() {
-        let digest = Digest(std::array::from_fn(|at| at as u8 * 8));
-        let text = digest.to_string();
-        assert_eq!(Digest::parse(&text), Some(digest));
-        assert_eq!(Digest::parse(&text[2..]), None);
-        assert_eq!(Digest::parse(&format!("{text}00")), None);
-        assert_eq!(Digest::parse(&text.replacen("08", "+8", 1)), None);
-        assert_eq!(Digest::parse(&text.replacen("08", "é", 1)), None);
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::catalog::{Catalog, Function, Operator, Parameter};
+use super::catalog::{Catalog, Operator};
+use super::deployment::{Function, Parameter};
 use crate::abort::{Abort, Code};
 
 /// Between an app and its operator, where a call names both. No name has it.
@@ -197,7 +198,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::catalog::{Activation, Component, Consistency, Control, Deployment, Digest, Isolation, OperatorSpec};
+    use crate::control::{Activation, Control};
+    use crate::deployment::{Component, Consistency, Deployment, Digest, Isolation, OperatorSpec};
     use crate::ids::Timestamp;
     use crate::quarantine::{Quarantined, Subject};
 

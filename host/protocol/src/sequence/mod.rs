@@ -5,6 +5,8 @@
 
 pub mod budget;
 pub mod catalog;
+pub mod control;
+pub mod deployment;
 pub mod interface;
 pub mod origin;
 pub mod outcome;

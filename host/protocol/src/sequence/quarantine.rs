@@ -124,7 +124,9 @@ impl Quarantine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::{Activation, Catalog, Component, Control, Deployment, Digest, Limits};
+    use crate::catalog::Catalog;
+    use crate::control::{Activation, Control};
+    use crate::deployment::{Component, Deployment, Digest, Limits};
 
     fn quarantined(subject: Subject, app: &str) -> Quarantined {
         let (app, function) = (Some(app.to_owned()), Some("pay".to_owned()));

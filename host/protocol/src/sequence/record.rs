@@ -9,7 +9,7 @@ use rkyv::{Deserialize, Place};
 
 use crate::format::{FormatError, LOG_RECORD};
 use crate::ids::{EngineHash, Epoch, Generation, SequencerCounter, Tid, Timestamp};
-use crate::sequence::catalog::Control;
+use crate::sequence::control::Control;
 use crate::sequence::outcome::EpochOutcome;
 use crate::sequence::sequencer::Sequencer;
 use crate::sequence::transaction::{ArchivedRequest, Request};

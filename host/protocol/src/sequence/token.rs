@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::catalog::Digest;
+use super::deployment::Digest;
 use crate::ids::Timestamp;
 
 /// A kind of request over HTTP.
@@ -90,7 +90,8 @@ pub struct Token {
 mod tests {
     use super::*;
     use crate::abort::Code;
-    use crate::catalog::{Catalog, Control};
+    use crate::catalog::Catalog;
+    use crate::control::Control;
 
     fn token(id: &str) -> Token {
         let (name, digest, created) = ("till".to_owned(), Digest([1; 32]), Timestamp(5));

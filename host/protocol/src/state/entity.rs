@@ -46,8 +46,11 @@ impl Layout {
     /// The layout of the same cluster in another number of partitions.
     ///
     /// # Errors
-    /// There cannot be so many: why.
+    /// There are so many already, or there cannot be so many: why.
     pub fn repartitioned(self, partitions: u32) -> Result<Self, String> {
+        if partitions == self.partitions {
+            return Err(format!("there are {partitions} partitions already"));
+        }
         let layout = Layout { partitions, ..self };
         let created = self.created;
         layout.is_sound().then_some(layout).ok_or_else(|| {

@@ -2,4 +2,7 @@
 //! carries their messages.
 
 pub mod fault;
+pub mod long;
+pub mod mail;
 pub mod message;
+pub mod moving;

@@ -7,7 +7,9 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use styx_build::manifest::Manifest;
 use styx_protocol::abort::Abort;
-use styx_protocol::catalog::{Catalog, Control, Function, OperatorSpec};
+use styx_protocol::catalog::Catalog;
+use styx_protocol::control::Control;
+use styx_protocol::deployment::{Function, OperatorSpec};
 use styx_protocol::interface::{Export, Import, ImportedFunction, Interface, Signature, admit_export};
 use utoipa::IntoParams;
 

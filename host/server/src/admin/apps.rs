@@ -7,7 +7,9 @@ use axum::extract::State;
 use serde::Serialize;
 use serde_json::Value;
 use styx_protocol::abort::Code;
-use styx_protocol::catalog::{self, App, Catalog, Consistency, Control, Deployment, Isolation, OperatorSpec};
+use styx_protocol::catalog::{App, Catalog};
+use styx_protocol::control::Control;
+use styx_protocol::deployment::{self, Consistency, Deployment, Isolation, OperatorSpec};
 use styx_protocol::ids::Timestamp;
 use styx_protocol::interface::{Export, Import, SEPARATOR};
 use utoipa::ToSchema;
@@ -48,7 +50,7 @@ pub struct AppView {
     /// Id of the deployment in force.
     active: String,
     #[schema(value_type = schemas::Limits)]
-    limits: catalog::Limits,
+    limits: deployment::Limits,
     operators: Vec<OperatorView>,
     /// What other apps may call.
     exports: Vec<ExportView>,
@@ -120,10 +122,10 @@ pub struct DeploymentView {
     active: bool,
     created: String,
     #[schema(value_type = Vec<schemas::Component>)]
-    components: Vec<catalog::Component>,
+    components: Vec<deployment::Component>,
     operators: Vec<OperatorSummary>,
     #[schema(value_type = schemas::Limits)]
-    limits: catalog::Limits,
+    limits: deployment::Limits,
 }
 
 impl DeploymentView {
@@ -141,12 +143,12 @@ impl DeploymentView {
 
 impl OperatorView {
     fn of(operator: &OperatorSpec) -> Self {
-        let parameter = |parameter: &catalog::Parameter| ParameterView {
+        let parameter = |parameter: &deployment::Parameter| ParameterView {
             name: parameter.name.clone(),
             required: parameter.required,
             schema: schema(&parameter.schema),
         };
-        let function = |function: &catalog::Function| FunctionView {
+        let function = |function: &deployment::Function| FunctionView {
             name: function.name.clone(),
             doc: function.doc.clone(),
             read_only: function.read_only,

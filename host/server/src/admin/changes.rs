@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use styx_protocol::catalog::{Deployment, Function, OperatorSpec, Parameter};
+use styx_protocol::deployment::{Deployment, Function, OperatorSpec, Parameter};
 use utoipa::ToSchema;
 
 /// What a version would change.
@@ -193,7 +193,7 @@ fn components(deployment: &Deployment) -> BTreeMap<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use styx_protocol::catalog::{Consistency, Isolation, Limits, StateSpec};
+    use styx_protocol::deployment::{Consistency, Isolation, Limits, StateSpec};
     use styx_protocol::ids::Timestamp;
     use styx_protocol::interface::{Export, Interface};
 

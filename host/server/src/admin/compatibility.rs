@@ -253,7 +253,7 @@ fn bound(value: Option<&Value>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use styx_protocol::catalog::Parameter;
+    use styx_protocol::deployment::Parameter;
 
     use super::*;
 

@@ -7,7 +7,9 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use styx_build::error::Code;
-use styx_protocol::catalog::{self, Activation, App, Control, Deployment, Digest};
+use styx_protocol::catalog::App;
+use styx_protocol::control::{Activation, Control};
+use styx_protocol::deployment::{self, Deployment, Digest};
 use utoipa::{IntoParams, ToSchema};
 
 use super::agreements::{self, ChangeQuery};
@@ -48,7 +50,7 @@ pub struct Deployed {
     digest: Digest,
     operators: Vec<OperatorSummary>,
     #[schema(value_type = Vec<schemas::Component>)]
-    components: Vec<catalog::Component>,
+    components: Vec<deployment::Component>,
     /// Of operators that say of what type their entities are, and have some: whether they are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     state: Vec<StateSurvey>,

@@ -267,7 +267,7 @@ fn quarantines(before: &Quarantine, after: &Quarantine) -> Vec<QuarantineNews> {
 
 #[cfg(test)]
 mod tests {
-    use styx_protocol::catalog::{Activation, Control};
+    use styx_protocol::control::{Activation, Control};
     use styx_protocol::ids::{EngineHash, Epoch, Generation, NodeId, PlacementVersion};
     use styx_protocol::record::Chain;
 
@@ -304,7 +304,7 @@ mod tests {
             let mut catalog = crate::gateway::tests::shop();
             let mut all = vec![Catalog::default(), catalog.clone()];
             let live = catalog.apps().next().unwrap().live().clone();
-            let second = styx_protocol::catalog::Deployment { id: "dp_second".into(), ..(*live).clone() };
+            let second = styx_protocol::deployment::Deployment { id: "dp_second".into(), ..(*live).clone() };
             for control in [
                 Control::Deploy(second),
                 Control::Activate(Activation { app: live.app.clone(), deployment: live.id.clone() }),

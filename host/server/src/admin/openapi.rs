@@ -1,7 +1,8 @@
 //! An app as an OpenAPI 3.1 document, so that any tool can call its functions.
 
 use serde_json::{Map, Value, json};
-use styx_protocol::catalog::{App, Function, OperatorSpec};
+use styx_protocol::catalog::App;
+use styx_protocol::deployment::{Function, OperatorSpec};
 
 /// The document of an app's live deployment: one path per function.
 pub fn document(app: &App) -> Value {

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Serialize;
-use styx_protocol::catalog::Control;
+use styx_protocol::control::Control;
 use styx_protocol::ids::Tid;
 use styx_protocol::quarantine::{Quarantined, Subject};
 use utoipa::ToSchema;

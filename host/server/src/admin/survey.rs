@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use serde::Serialize;
 use styx_driver::wire::{AdminQuery, Response};
 use styx_protocol::attempt::Entry;
-use styx_protocol::catalog::{Deployment, OperatorSpec};
+use styx_protocol::deployment::{Deployment, OperatorSpec};
 use styx_protocol::entity::Key;
 use tokio::time::timeout;
 use utoipa::ToSchema;

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use styx_protocol::abort::Code;
-use styx_protocol::catalog::Control;
+use styx_protocol::control::Control;
 use styx_protocol::ids::Timestamp;
 use styx_protocol::token::{Grant, Scope, Token};
 use utoipa::ToSchema;

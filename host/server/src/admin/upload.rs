@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use styx_durability::components::Components;
 use styx_engine::{Engine, UploadError};
 use styx_protocol::abort::{Abort, Code as AbortCode};
-use styx_protocol::catalog::{Component, Consistency, Deployment, Digest, Isolation, Limits, OperatorSpec};
+use styx_protocol::deployment::{Component, Consistency, Deployment, Digest, Isolation, Limits, OperatorSpec};
 use styx_protocol::ids::Timestamp;
 use styx_protocol::interface::Interface;
 

@@ -5,7 +5,8 @@ use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 
-use styx_protocol::catalog::{Catalog, Digest};
+use styx_protocol::catalog::Catalog;
+use styx_protocol::deployment::Digest;
 
 use super::bearer::digest_of;
 use super::jwt::Provider;

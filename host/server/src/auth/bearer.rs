@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
-use styx_protocol::catalog::Digest;
+use styx_protocol::deployment::Digest;
 use subtle::ConstantTimeEq;
 
 const PREFIX: &str = "styx_";

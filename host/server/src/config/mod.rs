@@ -21,7 +21,7 @@ use clap::parser::ValueSource;
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, value_parser};
 use serde::Serialize;
 use styx_engine::{CALL_DEPTH_MAX, Determinism, Long, MEMORY_BYTES_MAX};
-use styx_protocol::catalog::Limits;
+use styx_protocol::deployment::Limits;
 use styx_storage::log::kafka::Settings;
 use styx_storage::snapshot::StoreLocation;
 use styx_transport::Compress;

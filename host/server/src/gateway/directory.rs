@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 use styx_protocol::abort::Code;
-use styx_protocol::catalog::{Catalog, OperatorSpec};
+use styx_protocol::catalog::Catalog;
+use styx_protocol::deployment::OperatorSpec;
 use styx_protocol::ids::OperatorId;
 
 use super::parameter::Parameter;

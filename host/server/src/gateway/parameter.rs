@@ -5,7 +5,7 @@
 //! JSON Schema.
 
 use serde_json::Value;
-use styx_protocol::catalog;
+use styx_protocol::deployment;
 
 use super::json;
 use super::schema::Schema;
@@ -43,7 +43,7 @@ impl Parameter {
     ///
     /// # Errors
     /// Its schema is none; the text says why.
-    pub fn compile(declared: &catalog::Parameter) -> Result<Self, String> {
+    pub fn compile(declared: &deployment::Parameter) -> Result<Self, String> {
         let wrong =
             |why: &dyn std::fmt::Display| format!("the schema of parameter `{}` {why}", shorten(&declared.name));
         if declared.schema.len() > SCHEMA_BYTES_MAX {
@@ -67,7 +67,7 @@ impl Parameter {
     }
 
     /// A parameter whose schema this version cannot compile: the function checks it itself.
-    pub fn unchecked(declared: &catalog::Parameter) -> Self {
+    pub fn unchecked(declared: &deployment::Parameter) -> Self {
         Parameter {
             name: declared.name.clone(),
             required: declared.required,
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     fn parameter(schema: &str) -> Result<Parameter, String> {
-        Parameter::compile(&catalog::Parameter { name: "p".into(), schema: schema.into(), required: true })
+        Parameter::compile(&deployment::Parameter { name: "p".into(), schema: schema.into(), required: true })
     }
 
     #[test]

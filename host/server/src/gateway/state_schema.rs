@@ -1,6 +1,6 @@
 //! Type of an operator's entities, compiled to check values.
 
-use styx_protocol::catalog::OperatorSpec;
+use styx_protocol::deployment::OperatorSpec;
 
 use super::json::strict;
 use super::schema::Schema;
@@ -39,7 +39,7 @@ impl StateSchema {
 
 #[cfg(test)]
 mod tests {
-    use styx_protocol::catalog::{Isolation, StateSpec};
+    use styx_protocol::deployment::{Isolation, StateSpec};
 
     use super::*;
 

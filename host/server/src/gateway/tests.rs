@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use styx_protocol::catalog::{self, Catalog, Component, Control, Deployment, Digest, Isolation, Limits, OperatorSpec};
+use styx_protocol::catalog::{self, Catalog};
+use styx_protocol::control::Control;
+use styx_protocol::deployment::{Component, Deployment, Digest, Isolation, Limits, OperatorSpec};
 use styx_protocol::ids::Timestamp;
 
 use super::directory::{Directories, Directory, check_schemas};
@@ -29,12 +31,12 @@ pub fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-fn parameter(name: &str, schema: &str, required: bool) -> catalog::Parameter {
-    catalog::Parameter { name: name.into(), schema: schema.into(), required }
+fn parameter(name: &str, schema: &str, required: bool) -> deployment::Parameter {
+    deployment::Parameter { name: name.into(), schema: schema.into(), required }
 }
 
-fn function(name: &str, read_only: bool, parameters: Vec<catalog::Parameter>) -> catalog::Function {
-    catalog::Function {
+fn function(name: &str, read_only: bool, parameters: Vec<deployment::Parameter>) -> deployment::Function {
+    deployment::Function {
         name: name.into(),
         parameters,
         returns: "{}".into(),
@@ -44,7 +46,7 @@ fn function(name: &str, read_only: bool, parameters: Vec<catalog::Parameter>) ->
     }
 }
 
-fn operator(functions: Vec<catalog::Function>) -> OperatorSpec {
+fn operator(functions: Vec<deployment::Function>) -> OperatorSpec {
     OperatorSpec {
         name: "stock".into(),
         component: 0,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use styx_build::BundleLimits;
 use styx_engine::{CALL_DEPTH_MAX, COMPONENT_BYTES_MAX, MEMORY_BYTES_MAX};
-use styx_protocol::catalog::Limits;
+use styx_protocol::deployment::Limits;
 
 use super::{Hosts, Memory, Origins};
 use crate::auth::Access;

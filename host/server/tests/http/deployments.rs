@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use reqwest::Method;
 use serde_json::{Value, json};
 use styx_build::{Bundle, Manifest};
-use styx_protocol::catalog::Limits;
+use styx_protocol::deployment::Limits;
 use styx_server::http::HttpOptions;
 
 use crate::server::{Server, Told, item, item_as, told};

@@ -9,7 +9,7 @@ use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 use styx_engine::{Compiler, Determinism, EXECUTION_STACK_BYTES, Engine, EngineOptions};
 use styx_harness::{TimeLimit, waits_for};
-use styx_protocol::catalog::Limits;
+use styx_protocol::deployment::Limits;
 use styx_server::admin::{self, Admin, Deploys};
 use styx_server::components::ComponentStore;
 use styx_server::gateway::{self, Ingress};

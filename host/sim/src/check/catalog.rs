@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use styx_protocol::abort::{Abort, Code};
-use styx_protocol::catalog::{Consistency, Control, Deployment};
+use styx_protocol::control::Control;
+use styx_protocol::deployment::{Consistency, Deployment};
 use styx_protocol::ids::{RequestId, Tid};
 use styx_protocol::quarantine::{Quarantined, Subject};
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, RangeBounds};
 
 use styx_protocol::abort::{Abort, Code};
-use styx_protocol::catalog::Control;
+use styx_protocol::control::Control;
 use styx_protocol::entity::{Entity, Layout};
 use styx_protocol::ids::{OperatorId, Tid};
 use styx_protocol::state::State;

@@ -17,7 +17,9 @@ pub use generate::Shape;
 pub use interpret::{World, at_once, fold, interpret};
 pub use lists::{Entity, Lists, Micro, Workload, micros};
 
-use styx_protocol::catalog::{Component, Consistency, Deployment, Digest, Function, Isolation, Limits, OperatorSpec};
+use styx_protocol::deployment::{
+    Component, Consistency, Deployment, Digest, Function, Isolation, Limits, OperatorSpec,
+};
 use styx_protocol::ids::Timestamp;
 
 /// The only app.

@@ -5,7 +5,7 @@ pub mod taken;
 
 use std::sync::Arc;
 
-use styx_protocol::catalog::Control;
+use styx_protocol::control::Control;
 use styx_protocol::entity::Layout;
 use styx_protocol::executor::Executor;
 use styx_protocol::fallback::run_component;

@@ -1,6 +1,6 @@
 //! All that can happen to a single process, in each state that it can be in; what it does stands in its transcript.
 
-use styx_protocol::catalog::Control;
+use styx_protocol::control::Control;
 use styx_protocol::state::StateHash;
 use styx_transcript::quietly;
 

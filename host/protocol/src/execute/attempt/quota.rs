@@ -1,7 +1,7 @@
 //! Quotas: what an attempt may use, and has used.
 
 use crate::abort::{Abort, Code};
-use crate::sequence::catalog::Limits;
+use crate::sequence::deployment::Limits;
 
 /// What a transaction has used of its limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]

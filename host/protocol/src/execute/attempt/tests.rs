@@ -3,8 +3,9 @@ use std::ops::Bound;
 use super::*;
 use crate::cluster::placement::Placement;
 use crate::ids::OperatorId;
-use crate::sequence::catalog::{
-    Component, Consistency, Control, Deployment, Digest, Function, Isolation, Limits, OperatorSpec, StateSpec,
+use crate::sequence::control::Control;
+use crate::sequence::deployment::{
+    Component, Consistency, Deployment, Digest, Function, Isolation, Limits, OperatorSpec, StateSpec,
 };
 use crate::sequence::interface::{Export, Import, ImportedFunction, Interface};
 use crate::sequence::quarantine::{Quarantined, Subject};

@@ -6,12 +6,13 @@ use crate::abort::Abort;
 use crate::cluster::placement::Placement;
 use crate::ids::{EngineHash, Epoch, Generation, Timestamp, WorkerId};
 use crate::machine::EpochSummary;
-use crate::sequence::catalog::Control;
+use crate::sequence::control::Control;
 use crate::sequence::record::EpochRecord;
 use crate::snapshot::SnapshotHeader;
 use crate::state::entity::Layout;
 use crate::wire::fault::PeerFault;
-use crate::wire::message::{Message, MovingMode};
+use crate::wire::message::Message;
+use crate::wire::moving::MovingMode;
 
 /// Settings of a coordinator. Everything that decides an outcome is here or in the log.
 #[derive(Clone, Copy, Debug)]

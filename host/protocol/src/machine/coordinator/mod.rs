@@ -28,7 +28,8 @@ use crate::cluster::placement::{Placement, Seat, Seating};
 use crate::ids::{Epoch, PlacementVersion, Round, SequencerCounter, Tid, Timestamp, WorkerId};
 use crate::pieces::PIECE_BYTES;
 use crate::sequence::budget::RecordBudget;
-use crate::sequence::catalog::{Catalog, Control};
+use crate::sequence::catalog::Catalog;
+use crate::sequence::control::Control;
 use crate::sequence::outcome::{EpochChanges, EpochOutcome};
 use crate::sequence::quarantine::{Quarantined, Subject};
 use crate::sequence::record::{Chain, EpochRecord};
@@ -36,7 +37,8 @@ use crate::sequence::route::{memory_of, sequencer_of};
 use crate::snapshot::SnapshotHeader;
 use crate::state::entity::Layout;
 use crate::wire::fault::{PeerFault, why};
-use crate::wire::message::{Begin, Message, MovingMode, Node, Replay, Replayed};
+use crate::wire::message::{Begin, Message, Node, Replay, Replayed};
+use crate::wire::moving::MovingMode;
 
 /// Why a migration is refused while another one goes on.
 pub const MIGRATION_UNDER_WAY: &str = "another migration is under way: wait for its end, or cancel it";
@@ -270,123 +272,9 @@ impl<W> Coordinator<W> {
         }
     }
 
-    /// Why partitions cannot go to these owners now, if they cannot.
-    pub fn refuses_migration(&self, owners: &[WorkerId]) -> Option<&'static str> {
-        if let Some(why) = self.refuses_end() {
-            Some(why)
-        } else if owners.len() != self.placement.owners().len() {
-            Some("every partition has an owner, and there are not more")
-        } else if owners.iter().any(|owner| owner.0 >= self.placement.workers()) {
-            Some("an owner is no member of the cluster")
-        } else if owners == self.placement.owners() {
-            Some("every partition is where it is to be")
-        } else {
-            None
-        }
-    }
-
-    /// Has partitions copied to other owners.
-    fn migrate(&mut self, owners: Vec<WorkerId>, mode: MovingMode, waiter: Option<W>, actions: &mut Vec<Action<W>>) {
-        if let Some(why) = self.refuses_migration(&owners) {
-            let refused = |waiter| Action::Controlled { waiter, result: Err(Abort::new(Code::BadArguments, why)) };
-            return actions.extend(waiter.map(refused));
-        }
-        let next = self.placement.next_after(self.announced, owners);
-        let version = next.version();
-        self.announced = version;
-        let (migration, moves) = Migration::new(&self.placement, next, mode, waiter);
-        self.migration = Some(migration);
-        let migrate = |(to, moves)| Action::Send { to, message: Message::Migrate { version, mode, moves } };
-        actions.extend(moves.into_iter().map(migrate));
-    }
-
-    /// There is to be another number of partitions.
-    fn repartition(&mut self, partitions: u32, waiter: Option<W>, actions: &mut Vec<Action<W>>) {
-        if let Some(why) = self.refuses_repartition(partitions) {
-            let refused = |waiter| Action::Controlled { waiter, result: Err(Abort::new(Code::BadArguments, why)) };
-            return actions.extend(waiter.map(refused));
-        }
-        let next = self.placement.repartitioned(self.announced, partitions).expect("that was refused");
-        self.announced = next.version();
-        let mut migration = Migration::repartition(next, waiter);
-        if !self.config.snapshots {
-            migration.fall_due();
-        }
-        self.migration = Some(migration);
-    }
-
-    /// Why there cannot be so many partitions now, if there cannot.
-    pub fn refuses_repartition(&self, partitions: u32) -> Option<String> {
-        if let Some(why) = self.refuses_end() {
-            return Some(why.to_owned());
-        }
-        if partitions == self.layout.partitions {
-            return Some(format!("there are {partitions} partitions already"));
-        }
-        let in_place = || self.placement.repartitioned(self.announced, partitions).is_some();
-        match self.layout.repartitioned(partitions) {
-            Err(why) => Some(why),
-            Ok(_) if in_place() => None,
-            Ok(_) => Some(format!(
-                "some of {partitions} partitions would be made of what several workers have: take a multiple of {}, or mode \
-                 stop-and-restart",
-                self.layout.partitions
-            )),
-        }
-    }
-
-    /// Whether what is here is laid out as a snapshot would say.
-    fn may_snapshot(&self) -> bool {
-        !self.migration.as_ref().is_some_and(|migration| migration.repartitions && migration.is_arriving())
-    }
-
     /// How keys are spread.
     pub fn layout(&self) -> Layout {
         self.layout
-    }
-
-    /// A new owner has all of its partitions.
-    fn complete(
-        &mut self,
-        from: WorkerId,
-        version: PlacementVersion,
-        actions: &mut Vec<Action<W>>,
-    ) -> Result<(), &'static str> {
-        let migration = self.migration.as_mut().filter(|migration| migration.next.version() == version);
-        migration.ok_or(why::NOT_ASKED)?.complete(from).map_err(|()| why::NOT_ASKED)?;
-        self.end_migration(actions);
-        if self.snapshot && self.is_idle() && self.may_snapshot() {
-            self.snapshot(actions);
-        }
-        Ok(())
-    }
-
-    /// The migration under way is over, if all is durable, and where it is to be.
-    fn end_migration(&mut self, actions: &mut Vec<Action<W>>) {
-        let Some(migration) = self.migration.take_if(|migration| migration.is_over()) else { return };
-        actions.extend(migration.waiter.map(|waiter| Action::Controlled { waiter, result: Ok(()) }));
-    }
-
-    fn cancel_migration(&mut self, actions: &mut Vec<Action<W>>) {
-        let Some(migration) = self.migration.take_if(|migration| migration.is_open()) else { return };
-        self.tell_all(&Message::CancelMigration(migration.next.version()), actions);
-        if let Some(waiter) = migration.waiter {
-            let result = Err(Abort::new(Code::Aborted, "the migration was cancelled: every partition is where it was"));
-            actions.push(Action::Controlled { waiter, result });
-        }
-    }
-
-    /// Others have all that is to leave a worker.
-    fn copied(&mut self, from: WorkerId, version: PlacementVersion) -> Result<(), &'static str> {
-        // One that was given up, and perhaps another one since.
-        let Some(migration) = self.migration.as_mut().filter(|migration| migration.next.version() == version) else {
-            return Ok(());
-        };
-        let all = migration.copied(from).map_err(|()| why::NOT_ASKED)?;
-        if all && (!self.config.snapshots || planted(Bug::MigrationBetweenSnapshots)) {
-            migration.fall_due();
-        }
-        Ok(())
     }
 
     /// Whether the generation was told to drain, every worker has heard that, and nothing is under way any more.

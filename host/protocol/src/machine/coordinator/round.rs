@@ -11,7 +11,7 @@ use crate::cluster::worker_set::WorkerSet;
 use crate::commit::validate::{Bits, Kind};
 use crate::ids::{Epoch, Round, Tid, Timestamp, WorkerId};
 use crate::sequence::budget::RecordBudget;
-use crate::sequence::catalog::Control;
+use crate::sequence::control::Control;
 use crate::sequence::outcome::EpochChanges;
 use crate::sequence::record::{Chain, EpochRecord, Sequence};
 use crate::sequence::transaction::Request;

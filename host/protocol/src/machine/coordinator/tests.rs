@@ -8,7 +8,8 @@ use crate::quarantine::{Quarantined, Subject};
 use crate::sequence::transaction::Request;
 use crate::state::StateHash;
 use crate::state::entity::Layout;
-use crate::wire::message::{Counts, Finished, GraphEnd, Mail};
+use crate::wire::mail::Mail;
+use crate::wire::message::{Counts, Finished, GraphEnd};
 
 const WORKERS: u16 = 2;
 

@@ -1,7 +1,7 @@
 //! Phase of a round: what mail between workers belongs to.
 
 use crate::ids::Round;
-use crate::wire::message::Mail;
+use crate::wire::mail::Mail;
 
 /// A round up to its fallback, or its fallback.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -12,7 +12,7 @@ use crate::ids::{Generation, OperatorId, RequestId, Round, SequencerCounter, Wor
 use crate::modes::Modes;
 use crate::sequence::transaction::Request;
 use crate::state::entity::Layout;
-use crate::wire::message::Mail;
+use crate::wire::mail::Mail;
 
 /// The first of two workers.
 fn worker() -> Worker<u64> {

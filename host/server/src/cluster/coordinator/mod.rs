@@ -17,7 +17,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use styx_driver::coordinator::{CoordinatorConfig, CoordinatorDriver, SnapshotSettings, Timing};
 use styx_durability::log::survey;
 use styx_engine::Engine;
-use styx_protocol::catalog::Control;
+use styx_protocol::control::Control;
 use styx_protocol::membership::Patience;
 use styx_protocol::replies::Retention;
 use styx_storage::log::Log;

@@ -15,7 +15,7 @@ use styx_driver::wire::{Envelope, Query, Response};
 use styx_durability::components::{Components, is_lost};
 use styx_durability::log::LogReport;
 use styx_durability::recovery::{Found, take_over};
-use styx_protocol::catalog::Digest;
+use styx_protocol::deployment::Digest;
 use styx_protocol::ids::{Epoch, Generation, NodeId};
 use styx_protocol::record::{EpochRecord, Genesis};
 use styx_storage::snapshot::SnapshotStore;

@@ -14,7 +14,8 @@ use styx_driver::worker::{RestoreFailure, WorkerDriver, WorkerEffect, WorkerEven
 use styx_durability::components::Components;
 use styx_durability::recovery::Opened;
 use styx_engine::Engine;
-use styx_protocol::catalog::{Catalog, Digest};
+use styx_protocol::catalog::Catalog;
+use styx_protocol::deployment::Digest;
 use styx_protocol::entity::Layout;
 use styx_protocol::ids::{Generation, NodeId, Timestamp};
 use styx_protocol::message::Message;

@@ -4,7 +4,7 @@ use crate::commit::share::Shares;
 use crate::execute::attempt::{RemoteResponse, Usage};
 use crate::execute::task::SuspendedId;
 use crate::ids::WorkerId;
-use crate::wire::message::Question;
+use crate::wire::mail::Question;
 
 /// A function that was started here from elsewhere, or the root.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::phase::Phase;
 use crate::ids::WorkerId;
-use crate::wire::message::Mail;
+use crate::wire::mail::Mail;
 
 #[derive(Debug, Default)]
 pub(super) struct Mails {

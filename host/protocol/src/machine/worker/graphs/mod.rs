@@ -40,7 +40,7 @@ use crate::sequence::transaction::Transaction;
 use crate::state::Write;
 use crate::state::entity::Value;
 use crate::wire::fault::why;
-use crate::wire::message::{Decision, Header, Mail, Order, OrderReply};
+use crate::wire::mail::{Decision, Header, Mail, Order, OrderReply};
 
 /// A graph of the fallback, which waits for its locks.
 pub(crate) struct Locked {

@@ -17,7 +17,8 @@ use crate::execute::task::{GraphId, TaskKind};
 use crate::ids::WorkerId;
 use crate::sequence::transaction::Transaction;
 use crate::state::entity::Value;
-use crate::wire::message::{GraphEnd, Header, Question};
+use crate::wire::mail::{Header, Question};
+use crate::wire::message::GraphEnd;
 
 /// See the module.
 #[derive(Debug)]

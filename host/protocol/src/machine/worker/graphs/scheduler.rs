@@ -22,7 +22,7 @@ use crate::ids::WorkerId;
 use crate::state::Write;
 use crate::state::entity::Value;
 use crate::wire::fault::why;
-use crate::wire::message::{Ack, CachedResult, Header, Order, OrderReply, Question};
+use crate::wire::mail::{Ack, CachedResult, Header, Order, OrderReply, Question};
 
 #[derive(Debug)]
 pub(super) struct Scheduler {

@@ -8,7 +8,7 @@ use crate::ids::WorkerId;
 use crate::machine::worker::ground::Ground;
 use crate::state::entity::Entity;
 use crate::wire::fault::why;
-use crate::wire::message::{Header, Order};
+use crate::wire::mail::{Header, Order};
 
 type Refusal = Result<(), &'static str>;
 

@@ -45,7 +45,8 @@ impl Crowd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::{Component, Control, Deployment, Digest, OperatorSpec};
+    use crate::control::Control;
+    use crate::deployment::{Component, Deployment, Digest, OperatorSpec};
     use crate::ids::{RequestId, Timestamp};
 
     fn catalog() -> Catalog {

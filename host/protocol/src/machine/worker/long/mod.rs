@@ -35,7 +35,8 @@ use crate::ids::{Epoch, Tid, WorkerId};
 use crate::sequence::catalog::Catalog;
 use crate::sequence::transaction::Request;
 use crate::wire::fault::why;
-use crate::wire::message::{LongAsk, LongMail, Message, Node};
+use crate::wire::long::{LongAsk, LongMail};
+use crate::wire::message::{Message, Node};
 
 /// Times that a long transaction is begun again before it holds others back.
 const RESTARTS_MAX: u32 = 2;

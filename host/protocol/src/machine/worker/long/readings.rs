@@ -10,7 +10,7 @@ use crate::cluster::worker_set::WorkerSet;
 use crate::execute::attempt::{Entry, Operation, RemoteResponse, Scan};
 use crate::execute::task::RunId;
 use crate::ids::{Tid, WorkerId};
-use crate::wire::message::{LongAnswer, LongAsk, LongMail};
+use crate::wire::long::{LongAnswer, LongAsk, LongMail};
 
 /// See the module.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use crate::sequence::writes::PackedWrites;
 use crate::state::State;
 use crate::state::entity::Key;
 use crate::wire::fault::why;
-use crate::wire::message::{Moving, MovingMail, ShadowPiece, Wanted};
+use crate::wire::moving::{Moving, MovingMail, ShadowPiece, Wanted};
 
 /// See the module.
 #[derive(Debug, Default)]

@@ -13,7 +13,7 @@ use crate::sequence::transaction::CarriedTransaction;
 use crate::state::entity::Layout;
 use crate::state::{Inventory, Partition};
 use crate::wire::fault::why;
-use crate::wire::message::{HandedOver, PartitionChanges};
+use crate::wire::moving::{HandedOver, PartitionChanges};
 
 /// See the module.
 #[derive(Debug, Default)]

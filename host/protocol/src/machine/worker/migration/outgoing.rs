@@ -15,7 +15,7 @@ use crate::sequence::writes::PackedWrites;
 use crate::state::entity::{Entity, Key};
 use crate::state::{Partition, State};
 use crate::wire::fault::why;
-use crate::wire::message::{Moving, MovingMail, MovingMode, PartitionChanges};
+use crate::wire::moving::{Moving, MovingMail, MovingMode, PartitionChanges};
 
 /// Pieces of a copy that are on their way to one worker at a time.
 pub(super) const PIECES_MAX: usize = 2;

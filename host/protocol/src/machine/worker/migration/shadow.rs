@@ -10,7 +10,7 @@ use crate::sequence::writes::PackedWrites;
 use crate::state::Partition;
 use crate::state::entity::Key;
 use crate::wire::fault::why;
-use crate::wire::message::{Moving, MovingMail, ShadowPiece, Wanted};
+use crate::wire::moving::{Moving, MovingMail, ShadowPiece, Wanted};
 
 /// What a piece takes besides its entities.
 const ENTRY: usize = 16;

@@ -13,7 +13,7 @@ use crate::state::entity::{Entity, Layout, Value};
 use crate::state::range::KeyRange;
 use crate::state::{Partition, State};
 use crate::wire::fault::why;
-use crate::wire::message::{Moving, MovingMail, ShadowPiece, Wanted};
+use crate::wire::moving::{Moving, MovingMail, ShadowPiece, Wanted};
 
 const LAYOUT: Layout = Layout::new(1, 2);
 const FORMER: WorkerId = WorkerId(0);

@@ -2,7 +2,7 @@
 
 use super::super::phase::Phase;
 use crate::ids::WorkerId;
-use crate::wire::message::Mail;
+use crate::wire::mail::Mail;
 
 /// See the module.
 #[derive(Debug, Default)]

@@ -15,7 +15,8 @@ use crate::execute::attempt::{Execution, Finding};
 use crate::execute::task::{GraphId, RunId};
 use crate::ids::{Tid, WorkerId};
 use crate::wire::fault::why;
-use crate::wire::message::{GraphEnd, Joined};
+use crate::wire::mail::Joined;
+use crate::wire::message::GraphEnd;
 
 /// See the module.
 #[derive(Debug)]

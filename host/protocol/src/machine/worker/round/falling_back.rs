@@ -21,7 +21,8 @@ use crate::fallback::{ComponentOutcome, Member, components};
 use crate::ids::WorkerId;
 use crate::modes::Modes;
 use crate::sequence::transaction::Transaction;
-use crate::wire::message::{Decision, GraphEnd};
+use crate::wire::mail::Decision;
+use crate::wire::message::GraphEnd;
 
 /// A transaction that conflicts.
 #[derive(Debug)]

@@ -42,7 +42,8 @@ use crate::modes::Modes;
 use crate::sequence::origin::Origin;
 use crate::state::entity::Value;
 use crate::wire::fault::why;
-use crate::wire::message::{GraphEnd, Join, JoinWrite, Joined, Mail, Message, Node};
+use crate::wire::mail::{Join, JoinWrite, Joined, Mail};
+use crate::wire::message::{GraphEnd, Message, Node};
 
 /// See the module.
 #[derive(Debug)]

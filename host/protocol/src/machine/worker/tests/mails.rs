@@ -9,13 +9,15 @@ use crate::execute::attempt::{
 };
 use crate::execute::task::{GraphId, Progress, RunId, SuspendedId};
 use crate::ids::{PartitionId, PlacementVersion, Tid};
-use crate::sequence::catalog::{Component, Consistency, Deployment, Digest, Function, Isolation, Limits, OperatorSpec};
+use crate::sequence::deployment::{
+    Component, Consistency, Deployment, Digest, Function, Isolation, Limits, OperatorSpec,
+};
 use crate::state::entity::Entity;
 use crate::state::range::KeyRange;
-use crate::wire::message::{
-    Ack, CachedResult, Decision, GraphEnd, Header, Join, JoinWrite, Joined, LongAnswer, LongMail, Order, OrderReply,
-    Question,
-};
+use crate::wire::long::{LongAnswer, LongMail};
+use crate::wire::mail::{Ack, CachedResult, Decision, Header, Join, JoinWrite, Joined, Order, OrderReply, Question};
+use crate::wire::message::GraphEnd;
+use crate::wire::moving::MovingMode;
 
 const LAYOUT: Layout = Layout::new(1, 4);
 const PEER: WorkerId = WorkerId(1);

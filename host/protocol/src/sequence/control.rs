@@ -1,0 +1,56 @@
+//! What the log says beside requests: changes that take effect with an epoch.
+
+#![allow(missing_docs, reason = "one field that rkyv derives lacks them; all of ours have them")]
+
+use crate::cluster::placement::{Placement, Seat};
+use crate::sequence::deployment::Deployment;
+use crate::sequence::quarantine::{Quarantined, Subject};
+use crate::sequence::token::Token;
+
+/// A change of what is deployed, of who may use it or of where it is. Sequenced in the log; takes effect at the start of an epoch.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub enum Control {
+    /// Adds a version of an app and makes it the live one.
+    Deploy(Deployment),
+    /// Makes an earlier (or later) version the live one.
+    Activate(Activation),
+    /// Removes an app, by name, and the state of its operators.
+    Remove(String),
+    /// Gives partitions their owners, from the epoch on whose record holds it. The catalog does not
+    /// change; a replay under another membership keeps to its own placement.
+    Place(Placement),
+    /// Lets whoever holds a token's secret in.
+    Issue(Token),
+    /// Ends a token, by its id.
+    Revoke(String),
+    /// Has a request, a transaction or an app executed no more.
+    Quarantine(Quarantined),
+    /// Has it executed again.
+    Release(Subject),
+    /// Beside a placement in a record: who its workers are, for the generations that follow. It changes nothing.
+    Seat(Vec<Seat>),
+}
+
+/// Which version of an app is to be live.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Activation {
+    pub app: String,
+    pub deployment: String,
+}
+
+impl Control {
+    /// Whether it changes the catalog, and so what queries may come to; a placement does not.
+    pub fn is_deployment(&self) -> bool {
+        !self.is_placement()
+    }
+
+    /// Whether it says where partitions are, and nothing that a replay under other members goes by.
+    pub fn is_placement(&self) -> bool {
+        matches!(self, Control::Place(_) | Control::Seat(_))
+    }
+
+    /// Whether something may be executed afterwards that was in quarantine.
+    pub fn may_release(&self) -> bool {
+        matches!(self, Control::Release(_) | Control::Deploy(_) | Control::Activate(_) | Control::Remove(_))
+    }
+}
