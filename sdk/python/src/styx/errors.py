@@ -141,6 +141,8 @@ def failure_of(error: BaseException) -> tuple[str, str]:
     except Exception:  # An exception whose __str__ raises still has a name.
         text = ""
     name = type(error).__name__
+    if isinstance(error, ModuleNotFoundError) and sys.platform == "wasi":
+        text += ": a component has what was imported when it was built, so import it at the top of a module"
     if isinstance(error, Abort):
         code = getattr(error, "code", None)
         return f"{ABORTED}:{code}" if _is_app_code(code) else ABORTED, safe_text(text) or name
