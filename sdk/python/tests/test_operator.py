@@ -1,6 +1,7 @@
 """Declaring operators and functions, and what a component says of them."""
 
 import json
+import re
 from dataclasses import dataclass
 
 import pytest
@@ -221,6 +222,7 @@ def test_a_result_is_of_the_type_that_is_declared(hint, good, bad):
         with pytest.raises(CallFailed) as failed:
             host.call(shop, "a", give, index)
         assert failed.value.code == "GUEST_EXCEPTION"
+        assert re.search(r"test_operator\.py:\d+ in give", str(failed.value)), "the place is the function's"
         assert f"the result is of type {type(value).__name__}, but {hint.__name__} is declared" in str(failed.value)
 
 

@@ -123,7 +123,7 @@ def make_invoke(
                 function.check_result(result)
             return b"null" if result is None else to_json(result)
         except BaseException as error:  # SystemExit too: nothing may leave as a trap
-            code, message = failure_of(error)
+            code, message = failure_of(error, function)
             cause = error if keeps_cause else None
             _note(imports, function, error, code)
         finally:
