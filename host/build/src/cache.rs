@@ -115,10 +115,22 @@ impl Cache {
     }
 }
 
-/// Writes a file that is seen whole or not at all.
-pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), BuildError> {
+/// The directory of a file, created if it is not there.
+fn parent_of(path: &Path) -> Result<&Path, BuildError> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(parent).map_err(BuildError::io("create", parent))?;
+    Ok(parent)
+}
+
+/// Refuses a file that could not be written later.
+pub fn check_writable(path: &Path) -> Result<(), BuildError> {
+    let parent = parent_of(path)?;
+    tempfile::tempfile_in(parent).map(|_| ()).map_err(BuildError::io("write to", parent))
+}
+
+/// Writes a file that is seen whole or not at all.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), BuildError> {
+    let parent = parent_of(path)?;
     // As any new file: what the user's mask leaves, not the privacy of temporary ones.
     let mode = fs::Permissions::from_mode(0o666);
     let temporary = tempfile::Builder::new().permissions(mode).tempfile_in(parent);

@@ -14,6 +14,7 @@ mod cache;
 mod command;
 mod component;
 mod go;
+mod installer;
 mod own_tests;
 mod project;
 mod python;
@@ -99,6 +100,9 @@ pub fn build_with(
 ) -> Result<BuildReport, BuildError> {
     let started = Instant::now();
     let project = Project::open(source)?;
+    // What takes long comes after what may fail at once.
+    cache::check_writable(output)
+        .map_err(|error| error.hint("`styx build -o FILE` writes the bundle to another place"))?;
     let mut components = BTreeMap::new();
     let mut reports = Vec::new();
     for source in &project.components {

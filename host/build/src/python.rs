@@ -11,6 +11,7 @@ use std::process::Command;
 use super::cache::{Cache, Inputs};
 use super::command;
 use super::error::{BuildError, Code};
+use super::installer;
 use super::manifest::FILE_NAME;
 use super::progress::Progress;
 use super::sdk::Sdk;
@@ -131,15 +132,14 @@ impl<'a> PythonGuest<'a> {
         progress.step(&format!("pip installs {COMPONENTIZE_PY}"));
         let mut create = Command::new(self.python.program);
         create.args(["-m", "venv", "--clear"]).arg(&environment);
-        run(
-            &mut create,
-            progress,
-            "cannot create a virtual environment",
-            "install the venv module (Debian: python3-venv)",
-        )?;
+        run(&mut create, progress, |tail| {
+            BuildError::new(Code::BuildFailed, "cannot create a virtual environment")
+                .hint("install the venv module (Debian: python3-venv)")
+                .output(tail)
+        })?;
         let mut install = pip(&python);
         install.arg("install").arg(COMPONENTIZE_PY);
-        run(&mut install, progress, "cannot install componentize-py", "see pip's output")?;
+        run(&mut install, progress, |tail| installer::failed("pip", COMPONENTIZE_PY, tail))?;
         fs::write(&complete, "").map_err(BuildError::io("write", &complete))?;
         Ok(python)
     }
@@ -163,7 +163,7 @@ impl<'a> PythonGuest<'a> {
                 .arg("-r")
                 .arg(&requirements)
                 .current_dir(self.directory);
-            run(&mut install, progress, "cannot install requirements.txt", "see pip's output")
+            run(&mut install, progress, |tail| installer::failed_for("pip", REQUIREMENTS, &text, tail))
         })?;
         Ok(Some(installed))
     }
@@ -177,12 +177,13 @@ fn pip(python: &Path) -> Command {
     pip
 }
 
-fn run(command: &mut Command, progress: &dyn Progress, message: &str, hint: &str) -> Result<(), BuildError> {
+fn run(
+    command: &mut Command,
+    progress: &dyn Progress,
+    failed: impl FnOnce(String) -> BuildError,
+) -> Result<(), BuildError> {
     let finished = command::run(command, None, |line| progress.detail(line))?;
-    if finished.succeeded {
-        return Ok(());
-    }
-    Err(BuildError::new(Code::BuildFailed, message).hint(hint).output(finished.tail))
+    if finished.succeeded { Ok(()) } else { Err(failed(finished.tail)) }
 }
 
 impl Python {

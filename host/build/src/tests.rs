@@ -150,6 +150,12 @@ fn a_guest_in_python_with_a_package() {
         error.message.starts_with("counter: counter.py:1: ") && error.message.contains("nothing_of_the_kind"),
         "{error}"
     );
+
+    // Nothing that takes long is done for what could not be written.
+    write(&source, &[("file", "")]);
+    let error = build(&source, &source.join("file/counter.zip"), &Silent).unwrap_err();
+    assert_eq!(error.code, Code::Io);
+    assert_eq!(error.hint, "`styx build -o FILE` writes the bundle to another place");
 }
 
 /// Its cart is what the benchmark compares with the other languages' on a server.
@@ -197,10 +203,15 @@ fn a_guest_in_c() {
             format!("{function} exit(1); }}\nSTYX_OPERATOR(counter)"),
             "counter: the sources need an operating system (proc_exit); a component does not exit: abort the transaction by styx_abort(…)",
         ),
+        (
+            // What is printed of it is longer than what is kept.
+            format!("{function} }}\nSTYX_OPERATOR(counter)").replace("(int64_t, n)", "(long double, n)"),
+            "counter: counter.c:4:1: use of undeclared identifier 'styx_type_long'; types are those of <stdint.h>, bool,",
+        ),
         ("#include <zlib.h>\n".to_owned(), "counter: counter.c:1:10: 'zlib.h' file not found; put zlib.h"),
         (
             format!("{function} void missing(void); missing(); }}\nSTYX_OPERATOR(counter)"),
-            "counter: `missing` is used, but no source of the project defines it",
+            "counter: `missing` is used in counter.c, but no source of the project defines it",
         ),
     ] {
         write(&source, &[("counter.c", &body)]);
@@ -263,6 +274,8 @@ fn what_is_wrong_in_typescript_is_said_with_its_line() {
             "import fs from \"nothing-of-the-kind\";\nfs.read();".to_owned(),
             "shop.ts:1: Cannot find module 'nothing-of-the-kind' or its corresponding type declarations. Is it in package.json, and has `npm install` been run? (TS2307)",
         ),
+        ("shop.ts", "import fs from \"node:fs\";\nfs.read();".to_owned(), "shop.ts:1: \"node:fs\" is a module of Node.js, which a component does not have: state and other functions are all that it reaches (TS2591)"),
+        ("shop.ts", "\nprocess.exit(1);".to_owned(), "shop.ts:2: \"process\" is something of Node.js, which a component does not have: state and other functions are all that it reaches (TS2591)"),
         ("shop.js", "import fs from \"fs\";\nfs.read();".to_owned(), "shop.js:1: \"fs\" is a module of Node.js, which a component does not have: state and other functions are all that it reaches"),
         ("shop.js", "let a = 1;\n\nthrow new TypeError(`no ${a}`);".to_owned(), "shop.js:3: no 1"),
         (
@@ -279,6 +292,15 @@ fn what_is_wrong_in_typescript_is_said_with_its_line() {
         let error = build(&source, &output, &Silent).unwrap_err();
         assert_eq!(error.to_string(), format!("BUILD_FAILED: shop-{number}: {message}"), "{text}\n{}", error.output);
     }
+
+    let source = directory.path().join("native");
+    let imports = ("shop.js", "import a from \"./addon.node\";\na();");
+    write(&source, &[("package.json", "{}"), imports, ("addon.node", "\x7fELF")]);
+    let error = build(&source, &output, &Silent).unwrap_err();
+    assert_eq!(
+        error.message,
+        "native: shop.js:1: addon.node is native code, which a component cannot load: take a package in JavaScript"
+    );
 }
 
 /// For editors, and for the project's own tests.

@@ -12,6 +12,7 @@ use super::cache::{Cache, Inputs};
 use super::command;
 use super::component;
 use super::error::{BuildError, Code};
+use super::installer;
 use super::manifest::FILE_NAME;
 use super::progress::Progress;
 use super::sdk::Sdk;
@@ -115,6 +116,9 @@ impl<'a> TypeScriptGuest<'a> {
                 "--no-fund",
                 "--no-update-notifier",
                 "--ignore-scripts",
+                // Without a network npm would try for minutes, and say nothing.
+                "--fetch-retry-mintimeout=1000",
+                "--fetch-retry-maxtimeout=5000",
                 "--loglevel",
                 "error",
             ])
@@ -125,9 +129,7 @@ impl<'a> TypeScriptGuest<'a> {
             if finished.succeeded {
                 return Ok(());
             }
-            Err(BuildError::new(Code::BuildFailed, "cannot install the tools that make components of JavaScript")
-                .hint("see npm's output")
-                .output(finished.tail))
+            Err(installer::failed("npm", "the tools that make components of JavaScript", finished.tail))
         })?;
         // Packages are found from where the tools are; several versions of the SDK share them.
         let link = sdk.join("tools/node_modules");

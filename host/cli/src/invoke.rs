@@ -79,7 +79,11 @@ pub(crate) fn result(client: &Client, args: &ResultArgs, output: &Output) -> Res
         });
     }
     output.value(body.get("result").or(body.get("result_base64")).unwrap_or(&Value::Null));
-    output.note(&format!("transaction {}, epoch {}", body["tid"], body["epoch"]));
+    // What only reads has no place among the transactions.
+    output.note(&match body["tid"].as_u64() {
+        Some(0) => format!("read as of epoch {}", body["epoch"]),
+        _ => format!("transaction {}, epoch {}", body["tid"], body["epoch"]),
+    });
     Ok(())
 }
 

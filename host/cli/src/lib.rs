@@ -150,7 +150,7 @@ enum Verb {
     Call(invoke::Invocation),
     /// Have a function called; returns once that is durable
     Send(invoke::Invocation),
-    /// Look at the committed state
+    /// Look at the committed state, or write it from outside
     State {
         #[command(subcommand)]
         verb: state::StateVerb,

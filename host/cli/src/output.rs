@@ -74,6 +74,15 @@ impl Output {
         }
     }
 
+    /// What has been done: a line for people, the value for programs.
+    pub(crate) fn did(&self, line: &str, value: &Value) {
+        if self.json {
+            self.value(value);
+        } else {
+            self.done(line);
+        }
+    }
+
     /// A line of information.
     pub(crate) fn note(&self, line: &str) {
         if !self.json {

@@ -93,8 +93,7 @@ pub(crate) fn run(
             let spinner = output.spinner("taking a snapshot");
             let taken = client.send(client.admin(Method::POST, "/v1/snapshots"))?.body;
             spinner.finish_and_clear();
-            output.done(&format!("snapshot {} of epoch {}", taken["sequence"], taken["epoch"]));
-            output.value(&taken);
+            output.did(&format!("snapshot {} of epoch {}", taken["sequence"], taken["epoch"]), &taken);
         }
         SnapshotsVerb::Verify { sequence, at } => verify(&OpenStore::at(&at)?, sequence, output)?,
         SnapshotsVerb::Restore { sequence, at } => restore(&OpenStore::at(&at)?, sequence, output)?,
@@ -106,8 +105,10 @@ pub(crate) fn run(
             let copied = opened.store.export(sequence, &place, &|progress| watch(&bar, progress)).map_err(failed)?;
             bar.finish_and_clear();
             let bytes = copied.progress.bytes;
-            output.done(&format!("snapshot {sequence} of epoch {} is at {}", copied.manifest.epoch, place.url()));
-            output.value(&json!({ "sequence": sequence, "epoch": copied.manifest.epoch, "bytes": bytes }));
+            output.did(
+                &format!("snapshot {sequence} of epoch {} is at {}", copied.manifest.epoch, place.url()),
+                &json!({ "sequence": sequence, "epoch": copied.manifest.epoch, "bytes": bytes }),
+            );
         }
         SnapshotsVerb::Import { from, at } => import(&at, from, output)?,
     }
@@ -192,8 +193,10 @@ fn verify(opened: &OpenStore, sequence: Option<u64>, output: &Output) -> Result<
         let hint = "a restart takes the snapshot before it and more of the log";
         return Err(CliError { detail: all.join("\n"), ..CliError::new("SNAPSHOT_DAMAGED", message, hint) });
     }
-    output.done(&format!("snapshot {sequence} is whole: {} entries", verified.entries));
-    output.value(&json!({ "sequence": sequence, "entries": verified.entries, "bytes": verified.progress.bytes }));
+    output.did(
+        &format!("snapshot {sequence} is whole: {} entries", verified.entries),
+        &json!({ "sequence": sequence, "entries": verified.entries, "bytes": verified.progress.bytes }),
+    );
     Ok(())
 }
 
@@ -206,11 +209,13 @@ fn restore(opened: &OpenStore, sequence: Option<u64>, output: &Output) -> Result
     let generation = opened.store.latest().map_err(failed)?.map_or(0, |newest| newest.generation) + 1;
     let (set_aside, position) = new_log(&opened.data_dir, &found.metadata.genesis)?;
     let again = opened.store.reinstate(sequence, generation, position, now().0).map_err(failed)?;
-    output.done(&format!("the next start begins with epoch {}, as snapshot {}", again.epoch, again.sequence));
+    output.did(
+        &format!("the next start begins with epoch {}, as snapshot {}", again.epoch, again.sequence),
+        &json!({ "sequence": again.sequence, "epoch": again.epoch, "log_set_aside": set_aside }),
+    );
     if let Some(directory) = &set_aside {
         output.note(&format!("the log before is in {}; delete it when nobody misses it", directory.display()));
     }
-    output.value(&json!({ "sequence": again.sequence, "epoch": again.epoch, "log_set_aside": set_aside }));
     Ok(())
 }
 
@@ -247,12 +252,10 @@ fn import(at: &StoreArgs, from: String, output: &Output) -> Result<(), CliError>
     let copied = store.import(&from, imported, &|progress| watch(&bar, progress)).map_err(failed)?;
     bar.finish_and_clear();
     new_log(&data_dir, &genesis)?;
-    output.done(&format!(
-        "a server with --data-dir {} begins with epoch {}",
-        data_dir.display(),
-        copied.manifest.epoch
-    ));
-    output.value(&json!({ "epoch": copied.manifest.epoch, "bytes": copied.progress.bytes }));
+    output.did(
+        &format!("a server with --data-dir {} begins with epoch {}", data_dir.display(), copied.manifest.epoch),
+        &json!({ "epoch": copied.manifest.epoch, "bytes": copied.progress.bytes }),
+    );
     Ok(())
 }
 

@@ -80,6 +80,41 @@ def test_explanations():
     assert _explain("", paths, "shop") == "componentize-py: it failed without a message"
 
 
+def test_native_code_is_named(tmp_path):
+    deps = tmp_path / "deps"
+    (deps / "core").mkdir(parents=True)
+    (deps / "pure").mkdir()
+    (deps / "fast.cpython-311-x86_64-linux-gnu.so").touch()
+    (deps / "core" / "_core.cpython-311-x86_64-linux-gnu.so").touch()
+    paths = [tmp_path / "generated", tmp_path / "sdk", tmp_path / "shop", deps]
+
+    def explained(message, name, by):
+        report = {"message": message, "file": "/2/shop.py", "line": 2, "import": {"name": name, "by": by}}
+        return _explain(MARK + json.dumps(report), paths, "shop", deps)
+
+    def native(package, file):
+        return (
+            f"{tmp_path}/shop/shop.py:2: the package {package!r} has native code ({file}), which a component cannot "
+            "load: take one in pure Python"
+        )
+
+    core = native("core", "_core.cpython-311-x86_64-linux-gnu.so")
+    missing = "there is no module named"
+    assert explained(missing, "fast", "/2/shop.py") == native("fast", "fast.cpython-311-x86_64-linux-gnu.so")
+    assert explained("ImportError", "core._core", "/3/core/__init__.py") == core
+    assert explained("ImportError", None, "/3/core/__init__.py") == core, "it says it in its own words"
+    for name, by in [("other", "/2/shop.py"), ("other", "/3/core/__init__.py"), (None, "/3/pure/__init__.py")]:
+        assert explained(missing, name, by) == f"{tmp_path}/shop/shop.py:2: {missing}", "something else is missing"
+
+
+def test_what_is_imported_is_reported(tmp_path):
+    (tmp_path / "app.py").write_text("import nowhere.at_all\n")
+    with pytest.raises(ModuleNotFoundError) as failed:
+        runpy.run_path(str(tmp_path / "app.py"))
+    report = json.loads(line_of(failed.value).removeprefix(MARK))
+    assert report["import"] == {"name": "nowhere", "by": str(tmp_path / "app.py")}
+
+
 def test_all_hints_are_told_at_once_and_before_anything_is_packed(tmp_path, monkeypatch):
     (tmp_path / "app.py").write_text(
         HEADER + "@a.register\ndef f(ctx, b: complex): pass\n\n@a.register\ndef g(ctx) -> range: pass\n"

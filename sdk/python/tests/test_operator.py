@@ -1,12 +1,15 @@
 """Declaring operators and functions, and what a component says of them."""
 
 import json
+import re
 from dataclasses import dataclass
 
 import pytest
 
-from styx import Context, DefinitionError, Operator
+from styx import CallFailed, Context, DefinitionError, Operator
+from styx.errors import failure_of
 from styx.runtime import describe, functions_of
+from styx.testing import Host
 
 
 @dataclass
@@ -191,3 +194,43 @@ def test_a_hint_may_name_what_is_defined_later():
 @dataclass
 class DefinedLater:
     name: str
+
+
+@pytest.mark.parametrize(
+    "hint, good, bad",
+    [
+        (int, [1, -(2**70)], ["text", 1.5, True, None]),
+        (float, [1.5, 2], ["1.5", True]),
+        (str, ["a"], [1, None]),
+        (bool, [True], [1]),
+        (type(None), [None], [0]),
+        (object, [1, "text", None], []),
+    ],
+)
+def test_a_result_is_of_the_type_that_is_declared(hint, good, bad):
+    shop = Operator("shop")
+
+    def give(ctx: Context, index: int):
+        return [*good, *bad][index]
+
+    give.__annotations__["return"] = hint if hint is not object else list | int | str | None
+    shop.register(give)
+    host = Host(shop)
+    for index, value in enumerate(good):
+        assert host.call(shop, "a", give, index) == value
+    for index, value in enumerate(bad, len(good)):
+        with pytest.raises(CallFailed) as failed:
+            host.call(shop, "a", give, index)
+        assert failed.value.code == "GUEST_EXCEPTION"
+        assert re.search(r"test_operator\.py:\d+ in give", str(failed.value)), "the place is the function's"
+        assert f"the result is of type {type(value).__name__}, but {hint.__name__} is declared" in str(failed.value)
+
+
+def test_what_was_not_imported_in_time_says_so(monkeypatch):
+    with pytest.raises(ModuleNotFoundError) as failed:
+        import nowhere  # noqa: F401
+    assert "when it was built" not in failure_of(failed.value)[1]
+    monkeypatch.setattr("sys.platform", "wasi")
+    assert "'nowhere': a component has what was imported when it was built, so import it at the top of a module" in (
+        failure_of(failed.value)[1]
+    )

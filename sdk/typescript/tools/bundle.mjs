@@ -4,7 +4,7 @@ import fs from "node:fs";
 import path from "node:path";
 import * as esbuild from "esbuild";
 
-import { at, BuildFailure } from "./failure.mjs";
+import { at, BuildFailure, isOfNode, ofNode } from "./failure.mjs";
 
 /** Promises have to run while a function does, so whatever waits becomes a generator on the SDK's own promises. */
 const SUPPORTED = { "async-await": false, "async-generator": false, "for-await": false, "top-level-await": false };
@@ -58,11 +58,12 @@ export async function bundle({ directory, sdk, text, component }) {
 function lineOf(directory, { text, location }) {
   const missing = /^Could not resolve "([^"]+)"/.exec(text);
   if (missing) {
-    const builtin = /^node:|^(fs|path|os|http|https|net|child_process|crypto|stream|util|events|worker_threads|buffer|url|zlib)$/.test(missing[1]);
-    text = builtin
-      ? `"${missing[1]}" is a module of Node.js, which a component does not have: state and other functions are all that it reaches`
+    text = isOfNode(missing[1])
+      ? ofNode(missing[1])
       : `cannot find "${missing[1]}": add it to package.json and run \`npm install\``;
   }
+  const native = /^No loader is configured for "\.node" files: (.*)/.exec(text);
+  if (native) text = `${native[1]} is native code, which a component cannot load: take a package in JavaScript`;
   if (/[Tt]op-level await/.test(text)) text = "await outside of a function has nothing to wait for: modules are loaded when the component is built";
   if (!location || location.file === "<entry>") return text;
   return at(directory, path.resolve(directory, location.file), location.line, text);

@@ -4,7 +4,7 @@ import fs from "node:fs";
 import path from "node:path";
 import ts from "typescript";
 
-import { at, BuildFailure } from "./failure.mjs";
+import { at, BuildFailure, isOfNode, ofNode } from "./failure.mjs";
 
 /** What a project gets that says nothing. */
 const DEFAULTS = {
@@ -80,7 +80,11 @@ function ownOptions(directory) {
 
 function lineOf(directory, diagnostic, file) {
   let message = ts.flattenDiagnosticMessageText(diagnostic.messageText, " ").replace(/\s+/g, " ");
-  if (diagnostic.code === 2307) message += " Is it in package.json, and has `npm install` been run?";
+  const name = /^Cannot find (?:name|module) '([^']+)'/.exec(message)?.[1];
+  if (name && isOfNode(name)) message = ofNode(name);
+  // The compiler would have its types installed, which help nobody.
+  else if (name && [2580, 2591].includes(diagnostic.code)) message = ofNode(name, "something");
+  else if (diagnostic.code === 2307) message += " Is it in package.json, and has `npm install` been run?";
   message = `${message} (TS${diagnostic.code})`;
   if (!diagnostic.file) return file ? `${file}: ${message}` : message;
   const { line } = diagnostic.file.getLineAndCharacterOfPosition(diagnostic.start ?? 0);

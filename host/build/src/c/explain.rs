@@ -2,14 +2,18 @@
 
 use crate::error::{BuildError, Code};
 
-/// The first error of what they printed.
-pub fn explain(tail: String) -> BuildError {
-    let errors: Vec<&str> = tail.lines().filter(|line| line.contains("error: ")).collect();
+/// Whether a line says what is wrong.
+pub fn is_error(line: &str) -> bool {
+    line.contains("error: ")
+}
+
+/// The first line that says what is wrong, and the end of all that they printed.
+pub fn explain(first: Option<&str>, tail: String) -> BuildError {
     let undefined = |line: &str| line.split_once("undefined symbol: ").map(|(_, name)| name.trim().to_owned());
-    let error = match errors.first() {
+    let error = match first {
         None => BuildError::new(Code::BuildFailed, "the C compiler failed").hint("see its output"),
         Some(line) => match undefined(line) {
-            Some(name) => undefined_symbol(&name),
+            Some(name) => undefined_symbol(line, &name),
             None => compiler_error(line),
         },
     };
@@ -35,7 +39,7 @@ fn compiler_error(line: &str) -> BuildError {
     }
 }
 
-fn undefined_symbol(name: &str) -> BuildError {
+fn undefined_symbol(line: &str, name: &str) -> BuildError {
     if name == "styx_no_function_is_declared" {
         return BuildError::new(Code::BuildFailed, "no function is declared")
             .hint("write STYX_OPERATOR(name) and STYX_FUNCTION(name, function, …) { … }");
@@ -47,7 +51,10 @@ fn undefined_symbol(name: &str) -> BuildError {
         )
         .hint(format_args!("write STYX_OPERATOR({operator}, .doc = \"…\") once"));
     }
-    BuildError::new(Code::BuildFailed, format_args!("`{name}` is used, but no source of the project defines it"))
+    // The object's name is its source's.
+    let object = line.rsplit_once(".o: ").and_then(|(object, _)| object.rsplit('/').next());
+    let place = object.map(|source| format!(" in {source}.c")).unwrap_or_default();
+    BuildError::new(Code::BuildFailed, format_args!("`{name}` is used{place}, but no source of the project defines it"))
         .hint("add the source; of the C library, a guest has what needs no operating system")
 }
 
@@ -74,7 +81,7 @@ mod tests {
     use super::*;
 
     fn line(tail: &str) -> String {
-        explain(tail.to_owned()).to_string()
+        explain(tail.lines().find(|line| is_error(line)), tail.to_owned()).to_string()
     }
 
     #[test]
@@ -91,7 +98,7 @@ mod tests {
         );
         assert_eq!(
             line("wasm-ld: error: a/b.o: undefined symbol: helper"),
-            "BUILD_FAILED: `helper` is used, but no source of the project defines it; add the source; of the C library, a guest has what needs no operating system"
+            "BUILD_FAILED: `helper` is used in b.c, but no source of the project defines it; add the source; of the C library, a guest has what needs no operating system"
         );
         assert_eq!(line("killed"), "BUILD_FAILED: the C compiler failed; see its output");
     }

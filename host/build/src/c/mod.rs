@@ -108,9 +108,16 @@ impl<'a> CGuest<'a> {
             .args(&self.sources)
             .current_dir(self.directory);
         progress.step(&format!("zig compiles {}", count(self.sources.len())));
-        let finished = command::run(&mut compiler, None, |line| progress.detail(line))?;
+        let mut first = None;
+        let finished = command::run(&mut compiler, None, |line| {
+            progress.detail(line);
+            // One mistake in a macro may print more than is kept.
+            if first.is_none() && explain::is_error(line) {
+                first = Some(line.to_owned());
+            }
+        })?;
         if !finished.succeeded {
-            return Err(explain::explain(finished.tail));
+            return Err(explain::explain(first.as_deref(), finished.tail));
         }
         let bytes = fs::read(&module).map_err(BuildError::io("read", &module))?;
         let left = component::imports_of(&bytes, "wasi_snapshot_preview1")?;

@@ -9,6 +9,7 @@ use std::process::Command;
 use crate::cache::{Cache, Inputs};
 use crate::command;
 use crate::error::{BuildError, Code};
+use crate::installer;
 use crate::progress::Progress;
 use crate::python::Python;
 
@@ -37,18 +38,17 @@ impl Toolchain {
         progress.step(&format!("pip installs {ZIG}"));
         let mut create = Command::new(python.program);
         create.args(["-m", "venv", "--clear"]).arg(&environment);
-        run(
-            &mut create,
-            progress,
-            "cannot create a virtual environment",
-            "install the venv module (Debian: python3-venv)",
-        )?;
+        run(&mut create, progress, |tail| {
+            BuildError::new(Code::BuildFailed, "cannot create a virtual environment")
+                .hint("install the venv module (Debian: python3-venv)")
+                .output(tail)
+        })?;
         let mut install = Command::new(&found.python);
         install
             .args(["-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet", "install", ZIG])
             .env_remove("PYTHONPATH")
             .env_remove("PYTHONHOME");
-        run(&mut install, progress, "cannot install zig's C compiler", "see pip's output")?;
+        run(&mut install, progress, |tail| installer::failed("pip", "zig's C compiler", tail))?;
         fs::write(&complete, "").map_err(BuildError::io("write", &complete))?;
         Ok(found)
     }
@@ -70,10 +70,11 @@ impl Toolchain {
     }
 }
 
-fn run(command: &mut Command, progress: &dyn Progress, message: &str, hint: &str) -> Result<(), BuildError> {
+fn run(
+    command: &mut Command,
+    progress: &dyn Progress,
+    failed: impl FnOnce(String) -> BuildError,
+) -> Result<(), BuildError> {
     let finished = command::run(command, None, |line| progress.detail(line))?;
-    if finished.succeeded {
-        return Ok(());
-    }
-    Err(BuildError::new(Code::BuildFailed, message).hint(hint).output(finished.tail))
+    if finished.succeeded { Ok(()) } else { Err(failed(finished.tail)) }
 }

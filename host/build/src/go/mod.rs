@@ -82,6 +82,7 @@ impl<'a> GoGuest<'a> {
 
     /// Builds the component.
     pub fn build(&self, cache: &Cache, progress: &dyn Progress) -> Result<Vec<u8>, BuildError> {
+        self.check_no_cgo()?;
         let temporary = std::env::temp_dir();
         let work = tempfile::tempdir().map_err(BuildError::io("create a directory in", &temporary))?;
         let module_file = ModuleFile::read(self.directory)?.with_sdk(&Sdk::Go.unpacked(cache)?, work.path())?;
@@ -112,6 +113,29 @@ impl<'a> GoGuest<'a> {
         let mut go = self.toolchain.go(self.directory, cache)?;
         go.args(["test", &format!("-modfile={}", module_file.display()), "./..."]);
         Ok(go)
+    }
+
+    /// The compiler would leave such files out without a word.
+    fn check_no_cgo(&self) -> Result<(), BuildError> {
+        let package = self.directory.join(&self.package);
+        let files = fs::read_dir(&package).map_err(BuildError::io("list", &package))?;
+        let mut names: Vec<_> = files.filter_map(|file| file.ok()?.file_name().into_string().ok()).collect();
+        names.sort_unstable();
+        for name in names.iter().filter(|name| name.ends_with(".go") && !name.ends_with("_test.go")) {
+            let path = package.join(name);
+            let text = fs::read_to_string(&path).map_err(BuildError::io("read", &path))?;
+            let imports_c = |line: &str| matches!(line.split("//").next().map(str::trim), Some("import \"C\""));
+            if let Some(at) = text.lines().position(imports_c) {
+                return Err(BuildError::new(
+                    Code::BuildFailed,
+                    format_args!("{name}:{}: a guest in Go cannot call C", at + 1),
+                )
+                .hint(format_args!(
+                    "write it in Go, or make the C a component of its own: [component.NAME] in {FILE_NAME}"
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// How a step calls the package.

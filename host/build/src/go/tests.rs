@@ -64,6 +64,12 @@ fn what_does_not_build_says_where_and_what_to_do() {
     assert!(error.starts_with("BUILD_FAILED: counter: counter is not a program; "), "{error}");
     let error = main("package main\n\nfunc main() {}\n");
     assert!(error.starts_with("BUILD_FAILED: counter: nothing in the package uses the SDK; "), "{error}");
+    let error = fails(&source, &[("main.go", &counter("", body)), ("c.go", "package main\n\nimport \"C\" // libc\n")]);
+    assert!(
+        error.starts_with("BUILD_FAILED: counter: c.go:3: a guest in Go cannot call C; write it in Go, "),
+        "{error}"
+    );
+    fs::remove_file(source.join("c.go")).unwrap();
     fs::remove_file(source.join("main.go")).unwrap();
     let error = fails(&source, &[]);
     assert!(error.starts_with("BAD_PROJECT: counter: counter has no Go sources in .; "), "{error}");

@@ -112,9 +112,16 @@ impl<'a> RustGuest<'a> {
         let _lock = cache.lock("rust")?;
         forget_modules(&self.toolchain.target_directory(cache)?.join(TARGET).join("release"))?;
         progress.step(&format!("cargo builds {}", self.manifests.package));
-        let finished = command::run(&mut cargo, None, |line| progress.detail(line))?;
+        let mut first = None;
+        let finished = command::run(&mut cargo, None, |line| {
+            progress.detail(line);
+            // A build script may print more than is kept.
+            if first.is_none() {
+                first = line.strip_prefix("error: ").map(str::to_owned);
+            }
+        })?;
         if !finished.succeeded {
-            return Err(self.explain(finished.tail));
+            return Err(explain(&self.manifests.package, first.as_deref(), finished.tail));
         }
         let Some(module) = module_of(&finished.stdout, &manifest) else {
             return Err(BuildError::new(
@@ -126,22 +133,35 @@ impl<'a> RustGuest<'a> {
         let module = fs::read(&module).map_err(BuildError::io("read", Path::new(&module)))?;
         component::encode(&module)
     }
+}
 
-    fn explain(&self, tail: String) -> BuildError {
-        if let Some((place, what)) = first_error(&tail) {
-            let error = BuildError::new(Code::BuildFailed, format_args!("{place}: {what}"));
-            return error.hint("mend it there; cargo's output says more").output(tail);
-        }
-        let error = BuildError::new(Code::BuildFailed, format_args!("{} does not compile", self.manifests.package));
-        let error = if tail.contains("no library targets found") {
-            error.hint("a guest is a library: put its code into src/lib.rs")
-        } else if tail.contains("download") || tail.contains("network") || tail.contains("failed to get") {
-            error.hint("cargo could not get a dependency; see its output")
+/// Why a package does not compile, as cargo's first error, if it is a line without a place, and the end of its output say.
+fn explain(package: &str, first: Option<&str>, tail: String) -> BuildError {
+    let error = |message: String| BuildError::new(Code::BuildFailed, message);
+    if let Some((place, what)) = first_error(&tail) {
+        let error = error(format!("{place}: {what}"));
+        let own = error.hint(if Path::new(place).is_absolute() {
+            "a crate that it depends on does not compile for a component: take other features of it, or another one"
         } else {
-            error.hint("see cargo's output")
-        };
-        error.output(tail)
+            "mend it there; cargo's output says more"
+        });
+        return own.output(tail);
     }
+    let script = first.and_then(|line| line.split_once("custom build command for `")?.1.split(['`', ' ']).next());
+    let error = if tail.contains("no library targets found") {
+        error(format!("{package} does not compile")).hint("a guest is a library: put its code into src/lib.rs")
+    } else if let Some(script) = script {
+        error(format!("the crate {script} does not build: its build script fails"))
+            .hint("a component takes crates in pure Rust, without C; cargo's output says more")
+    } else if tail.contains("download") || tail.contains("network") {
+        error(format!("cargo does not reach where the crates are that {package} depends on"))
+            .hint("build once with a network, what was downloaded is kept; see cargo's output")
+    } else if let Some(line) = first {
+        error(format!("Cargo.toml: {line}")).hint("mend it there; cargo's output says more")
+    } else {
+        error(format!("{package} does not compile")).hint("see cargo's output")
+    };
+    error.output(tail)
 }
 
 /// The first error that the compiler has a place for: `src/lib.rs:3:5`, and what is wrong there.
@@ -217,6 +237,28 @@ mod tests {
             {"reason":"build-finished","success":true}"#;
         assert_eq!(module_of(stdout, Path::new("/x/stock/Cargo.toml")).as_deref(), Some("/t/stock.wasm"));
         assert_eq!(module_of("warning: not json", Path::new("/x/stock/Cargo.toml")), None);
+    }
+
+    #[test]
+    fn what_has_no_place_in_the_sources_is_said_in_one_line() {
+        let said = |first, tail: &str| explain("bank", first, tail.to_owned()).to_string();
+        assert_eq!(
+            said(Some("no matching package named `nope` found"), "error: no matching package named `nope` found"),
+            "BUILD_FAILED: Cargo.toml: no matching package named `nope` found; mend it there; cargo's output says more"
+        );
+        assert_eq!(
+            said(Some("failed to run custom build command for `libz-sys v1.1.2`"), "  CFLAGS = None"),
+            "BUILD_FAILED: the crate libz-sys does not build: its build script fails; a component takes crates in pure Rust, without C; cargo's output says more"
+        );
+        assert_eq!(
+            said(Some("failed to get `serde` as a dependency"), "Caused by:\n  download of config.json failed"),
+            "BUILD_FAILED: cargo does not reach where the crates are that bank depends on; build once with a network, what was downloaded is kept; see cargo's output"
+        );
+        assert_eq!(
+            said(Some("no wasm"), "error: no wasm\n  --> /x/getrandom/src/lib.rs:4:1"),
+            "BUILD_FAILED: /x/getrandom/src/lib.rs:4:1: no wasm; a crate that it depends on does not compile for a component: take other features of it, or another one"
+        );
+        assert_eq!(said(None, "killed"), "BUILD_FAILED: bank does not compile; see cargo's output");
     }
 
     #[test]

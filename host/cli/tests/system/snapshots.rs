@@ -121,6 +121,11 @@ async fn a_backup_begins_another_cluster() {
 
     let exported = done(&["snapshots", "export", &path("backup"), "--data-dir", &path("data")]);
     assert_eq!(done(&["snapshots", "verify", "--store", &path("backup")])["sequence"], exported["sequence"]);
+    // People are told in a sentence what programs get as a value.
+    let verify = ["snapshots", "verify", "--store", &path("backup")];
+    let told = Command::new(env!("CARGO_BIN_EXE_styx")).args(verify).output().unwrap();
+    let (sentence, value) = (String::from_utf8_lossy(&told.stderr), String::from_utf8_lossy(&told.stdout));
+    assert!(sentence.contains(" is whole: ") && value.is_empty(), "{sentence}{value}");
     done(&["snapshots", "import", &path("backup"), "--data-dir", &path("other")]);
     refused(&["snapshots", "import", &path("backup"), "--data-dir", &path("data")], "NOT_EMPTY", "holds a log");
     let other = Process::start(Path::new(&path("other")), NEVER).await;

@@ -79,7 +79,7 @@ impl LinkedModule {
         let realloc: Realloc = instance.get_typed_func(&mut *store, "cabi_realloc")?;
         let invoke = instance.get_typed_func(&mut *store, "invoke")?;
         // As a component does it, when all imports are there.
-        if let Some(initialize) = instance.get_func(&mut *store, "_initialize") {
+        if let Some(initialize) = instance.get_func(&mut *store, shape::INITIALIZE) {
             initialize.typed::<(), ()>(&*store)?.call(&mut *store, ())?;
         }
         store.data_mut().exports = Some(Exports { memory, realloc: Some(realloc) });

@@ -1,29 +1,43 @@
 //! Which components have nothing but one core module between the contract and their code: `wit-component` makes such of what
-//! Rust's SDK is compiled to. Their module is exported under a name of ours when they are compiled, since wasmtime gives
-//! out no other.
+//! the SDKs for Rust, Go and C are compiled to. Their module is exported under a name of ours when they are compiled, since
+//! wasmtime gives out no other.
+//!
+//! What C and Go are compiled to has an `_initialize`, and its component a module more, which does nothing but start it.
 
 use std::collections::HashMap;
 
 use wasmparser::{
-    CanonicalFunction, CanonicalOption, ComponentAlias, ComponentExternalKind, ExternalKind, Instance, Parser, Payload,
+    CanonicalFunction, CanonicalOption, ComponentAlias, ComponentExternalKind, Export, ExternalKind, Instance, Parser,
+    Payload,
 };
 
 /// The name under which the module is exported.
 pub(super) const EXPORT: &str = "styx-module";
+/// The module's function that is called when all imports are there.
+pub(super) const INITIALIZE: &str = "_initialize";
 
 /// What is read of a core module.
 #[derive(Default)]
 struct Module<'a> {
     imports: Vec<&'a str>,
     exports: Vec<&'a str>,
+    /// The function that runs when it is instantiated.
+    start: Option<u32>,
+}
+
+/// A core instance.
+enum Part<'a> {
+    /// Of a module, by its number, with the instances that it gets.
+    Instance { module: u32, with: Vec<u32> },
+    /// Names for core functions by their numbers, and for what is none.
+    Group(Vec<(&'a str, Option<u32>)>),
 }
 
 /// The functions of the module that the host calls.
 #[derive(Default)]
 struct Outer<'a> {
     modules: Vec<Module<'a>>,
-    /// Which module each core instance is of; none if it only groups.
-    instances: Vec<Option<u32>>,
+    instances: Vec<Part<'a>>,
     /// The instance and the name that each core function is an export of; none if it is lowered.
     core_functions: Vec<Option<(u32, &'a str)>>,
     memories: Vec<(u32, &'a str)>,
@@ -71,11 +85,14 @@ fn read(component: &[u8]) -> Option<Outer<'_>> {
                     module.exports.push(export.ok()?.name);
                 }
             }
+            Payload::StartSection { func, .. } if inside => outer.modules.last_mut()?.start = Some(func),
             Payload::InstanceSection(section) => {
                 for instance in section {
                     outer.instances.push(match instance.ok()? {
-                        Instance::Instantiate { module_index, .. } => Some(module_index),
-                        Instance::FromExports(_) => None,
+                        Instance::Instantiate { module_index: module, args } => {
+                            Part::Instance { module, with: args.iter().map(|given| given.index).collect() }
+                        }
+                        Instance::FromExports(exports) => Part::Group(exports.iter().map(named).collect()),
                     });
                 }
             }
@@ -117,6 +134,11 @@ fn read(component: &[u8]) -> Option<Outer<'_>> {
     Some(outer)
 }
 
+/// An export of a group of core functions.
+fn named<'a>(export: &Export<'a>) -> (&'a str, Option<u32>) {
+    (export.name, (export.kind == ExternalKind::Func).then_some(export.index))
+}
+
 impl<'a> Outer<'a> {
     fn alias(&mut self, alias: &ComponentAlias<'a>) {
         match *alias {
@@ -147,7 +169,7 @@ impl<'a> Outer<'a> {
     fn module(&self) -> Option<u8> {
         let (invoke, options) = self.functions.get(&self.invoke?)?;
         let (instance, name) = self.core_function(*invoke)?;
-        let module = (*self.instances.get(instance as usize)?)?;
+        let module = self.module_of(instance)?;
         let is_of_it = |found: Option<(u32, &str)>, called: &str| found == Some((instance, called));
         let as_expected = options.iter().all(|option| match *option {
             CanonicalOption::UTF8 => true,
@@ -155,7 +177,7 @@ impl<'a> Outer<'a> {
             CanonicalOption::Realloc(at) => is_of_it(self.core_function(at), "cabi_realloc"),
             _ => false,
         });
-        // The others only pass calls on, since a memory is there after what uses it.
+        // The others only pass calls on, since a memory is there after what uses it, or start what this one begins with.
         let alone = self.modules.iter().enumerate().all(|(at, other)| {
             if at == module as usize {
                 other.imports.iter().all(|from| from.starts_with("styx:guest/") && from.ends_with("@0.2.0"))
@@ -164,8 +186,44 @@ impl<'a> Outer<'a> {
                 other.imports.iter().all(|from| from.is_empty())
             }
         });
-        let fits = name == "invoke" && as_expected && alone && self.modules.len() <= 3;
+        let starts: Vec<u32> = (0..self.modules.len() as u32).filter(|&at| at != module && self.starts(at)).collect();
+        let initialized = self.modules.get(module as usize)?.exports.contains(&INITIALIZE);
+        let started = match starts[..] {
+            [] => !initialized,
+            [starter] => initialized && self.starts_only(starter, instance),
+            _ => false,
+        };
+        let others = 2 + starts.len();
+        let fits = name == "invoke" && as_expected && alone && started && self.modules.len() <= 1 + others;
         u8::try_from(module).ok().filter(|&module| fits && module < 0x80)
+    }
+
+    /// The module of a core instance.
+    fn module_of(&self, instance: u32) -> Option<u32> {
+        match self.instances.get(instance as usize)? {
+            Part::Instance { module, .. } => Some(*module),
+            Part::Group(_) => None,
+        }
+    }
+
+    /// Whether code of a module runs when it is instantiated.
+    fn starts(&self, module: u32) -> bool {
+        self.modules.get(module as usize).is_some_and(|module| module.start.is_some())
+    }
+
+    /// Whether a module is instantiated once, and starts nothing but what that instance begins with: it has one import, which
+    /// it starts.
+    fn starts_only(&self, module: u32, main: u32) -> bool {
+        let is_one = |of: &Module<'_>| of.imports == [""] && of.start == Some(0);
+        let mut given = self.instances.iter().filter_map(|part| match part {
+            Part::Instance { module: of, with } if *of == module => Some(with.as_slice()),
+            _ => None,
+        });
+        let (Some(&[group]), None) = (given.next(), given.next()) else { return false };
+        let Some(Part::Group(names)) = self.instances.get(group as usize) else { return false };
+        let [("", Some(function))] = names[..] else { return false };
+        self.modules.get(module as usize).is_some_and(is_one)
+            && self.core_function(function) == Some((main, INITIALIZE))
     }
 
     fn core_function(&self, at: u32) -> Option<(u32, &'a str)> {
@@ -197,6 +255,53 @@ mod tests {
     }
 
     const CONTEXT: &str = "styx:guest/context@0.2.0";
+
+    /// A module that starts `starts`, and exports what it begins with as `exported`.
+    fn initialized(exported: &str, starts: &str) -> Vec<u8> {
+        let text = |more: &str| {
+            format!(
+                r#"(component
+              (core module $Main
+                (memory (export "memory") 1)
+                (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (i32.const 8))
+                (func (export "{exported}"))
+                (func (export "other"))
+                (func (export "invoke") (param i32 i32) (result i32) (i32.const 128)))
+              (core instance $main (instantiate $Main))
+              {more}
+              (func (export "invoke") (param "name" string) (result string) (canon lift (core func $main "invoke")
+                (memory (core memory $main "memory")) (realloc (core func $main "cabi_realloc")))))"#
+            )
+        };
+        let starter = r#"(core module $Starter (import "" "" (func $f)) (start $f))"#;
+        let instance = |starts: &str| {
+            format!(
+                r#"(core instance (instantiate $Starter (with "" (instance (export "" (func $main "{starts}"))))))"#
+            )
+        };
+        let more = match starts {
+            "" => String::new(),
+            "twice" => [starter, &instance(exported), &instance(exported)].concat(),
+            "more" => {
+                let starter =
+                    r#"(core module $Starter (import "" "" (func $f)) (func $g (call $f) (call $f)) (start $g))"#;
+                [starter, &instance(exported)].concat()
+            }
+            starts => [starter, &instance(starts)].concat(),
+        };
+        wat::parse_str(text(&more)).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[test]
+    fn what_is_started_is_what_the_module_begins_with() {
+        assert!(with_module_exported(&initialized("unused", "")).is_some());
+        assert!(with_module_exported(&initialized(INITIALIZE, INITIALIZE)).is_some());
+        for (exported, starts) in
+            [(INITIALIZE, ""), (INITIALIZE, "other"), ("unused", "other"), (INITIALIZE, "twice"), (INITIALIZE, "more")]
+        {
+            assert_eq!(with_module_exported(&initialized(exported, starts)), None, "{exported}, {starts}");
+        }
+    }
 
     #[test]
     fn the_module_of_a_plain_component_is_exported_once() {

@@ -461,7 +461,8 @@ fn the_version_of_the_contract_changes_nothing() {
 /// A module by itself comes to what the component comes to that it is in, fuel included.
 #[test]
 fn the_way_a_module_is_run_changes_nothing() {
-    let guests = guests().map(Guest::packed);
+    let [one, other] = guests().map(Guest::packed);
+    let guests = [one, Guest { initialized: true, ..other }];
     let mut dice = Dice(5, NAMES);
     let say = |world: &mut World, operator: &str, key: &str, script: &Script| {
         let execution = world.commit(operator, key, "f", &script.0);

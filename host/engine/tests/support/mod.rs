@@ -41,6 +41,8 @@ pub struct Guest {
     pub told: bool,
     /// All of it in one module, as SDKs make it.
     pub packed: bool,
+    /// That module has an `_initialize`, as of C and Go, without which it does nothing.
+    pub initialized: bool,
 }
 
 impl Guest {
@@ -57,6 +59,7 @@ impl Guest {
             state: None,
             told: false,
             packed: false,
+            initialized: false,
         }
     }
 
@@ -90,7 +93,7 @@ impl Guest {
             .replace(";;REALLOC", self.realloc[1])
             .replace(";;IMAGE", &self.image())
             .replace(";;GUEST", &self.code);
-        if self.packed { packed::component(&world) } else { world }
+        if self.packed { packed::component(&world, self.initialized) } else { world }
     }
 
     pub fn bytes(&self) -> Vec<u8> {

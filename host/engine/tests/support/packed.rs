@@ -24,8 +24,12 @@ const IMPORTS: [(&str, &str, &str, usize, bool); 17] = [
     ("logging", "log", "$log", 3, true),
 ];
 
+/// What starts the module, if it is to be.
+const STARTER: &str = r#"(core module $Starter (import "" "" (func $f)) (start $f))
+    (core instance (instantiate $Starter (with "" (instance (export "" (func $main "_initialize"))))))"#;
+
 /// The text of a component of the modules of `world`, which is a guest's for 0.2.
-pub fn component(world: &str) -> String {
+pub fn component(world: &str, initialized: bool) -> String {
     let types = &world[..world.find("(core module $Memory").expect("the imports end")];
     let lifted = &world[world.find("  (type $bytes (list u8))\n  (type $outcome").expect("the exports begin")..];
     let lifted = lifted.replace(&module_of(lifted, "$Outside"), "");
@@ -35,7 +39,8 @@ pub fn component(world: &str) -> String {
     };
     let lifted = lifted.replace("export $outside", "export $main").replace("export $guest", "export $main");
     let lifted = lifted.replace(" (post-return $reset)", "");
-    let mut out = format!("{types}\n(core module $Main {})", main(world));
+    let mut out = format!("{types}\n(core module $Main {})", main(world, initialized));
+    let starter = if initialized { STARTER } else { "" };
     let (mut shim, mut fixup, mut given) = (String::new(), String::new(), String::new());
     let (mut lowered_before, mut lowered) = (String::new(), String::new());
     let mut with = String::new();
@@ -75,14 +80,14 @@ pub fn component(world: &str) -> String {
          (alias core export $main \"cabi_realloc\" (core func $realloc)) {lowered}
          (alias core export $shim \"$imports\" (core table $imports))
          (core instance (instantiate $Fixup (with \"\" (instance (export \"$imports\" (table $imports)){given}))))
-         {lifted}"
+         {starter} {lifted}"
     )
     .unwrap();
     out
 }
 
 /// The fields of the one module.
-fn main(world: &str) -> String {
+fn main(world: &str, initialized: bool) -> String {
     let mut imports = String::new();
     for (interface, name, called, parameters, memory) in IMPORTS {
         let result = if memory || name == "delete-own" { "" } else { " (result i64)" };
@@ -93,6 +98,15 @@ fn main(world: &str) -> String {
     let memory = fields(world, "$Memory")
         .replace(r#"(func (export "realloc")"#, r#"(func $realloc (export "cabi_realloc")"#)
         .replace(r#"(func (export "reset")"#, "(func $reset");
+    let memory = if initialized {
+        // Where nothing can be allocated, unless it is begun.
+        let next = "(global $next (mut i32) (i32.const 131072))";
+        assert!(memory.contains(next));
+        let begun = r#"(func (export "_initialize") (global.set $next (i32.const 131072)))"#;
+        format!("{} {begun}", memory.replace(next, "(global $next (mut i32) (i32.const -65536))"))
+    } else {
+        memory
+    };
     let mut between = fields(world, "$Between");
     for name in ["begin", "end", "get-own", "put-own", "delete-own", "get", "put", "delete", "scan", "call"] {
         between = between.replace(&format!("(func (export \"{name}\")"), &format!("(func ${name}"));

@@ -37,7 +37,7 @@ pub async fn check_origin(State(origins): State<Origins>, request: Request, next
             "FORBIDDEN_ORIGIN",
             format!("pages from {} may not call this server", super::shorten(&name)),
         )
-        .hint("serve the page from this address, or call from outside of a browser");
+        .hint("serve the page from this address, or start the server with --allow-origin and the page's origin");
         let (parts, body) = request.into_parts();
         return refuse(error, &parts.headers, body).await.into_response();
     }

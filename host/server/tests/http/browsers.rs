@@ -22,6 +22,8 @@ async fn pages_from_elsewhere_may_not_call() {
         assert_eq!((told.status, told.header("access-control-allow-origin")), (status, allowed), "{origin}");
         if status == 403 {
             assert_eq!(told.error().1, "FORBIDDEN_ORIGIN");
+            let hint = told.json()["error"]["hint"].to_string();
+            assert!(hint.contains("--allow-origin"), "{hint}");
         }
         let mut upgrade = format!("ws://{}/v1/ws", server.ingress).into_client_request().unwrap();
         upgrade.headers_mut().insert("origin", origin.parse().unwrap());

@@ -25,6 +25,10 @@ def line_of(error: BaseException) -> str:
 
 def _report_of(error: BaseException) -> dict[str, Any]:
     report: dict[str, Any] = {"message": _message(error), "file": None, "line": None}
+    if isinstance(error, ImportError):
+        # Who asked for what: with native code, that is what is wrong.
+        frames = traceback.extract_tb(error.__traceback__)
+        report["import"] = {"name": error.name, "by": frames[-1].filename if frames else None}
     location = _location(error)
     if location is not None:
         report["file"], report["line"] = location

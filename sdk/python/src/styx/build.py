@@ -58,7 +58,7 @@ def build(entry: str, *, wit: Path, project: Path, deps: Path | None, output: Pa
         environment = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")}
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", cwd=generated, env=environment)
         if done.returncode != 0 or not partial.exists():
-            raise BuildError(_explain(done.stdout + done.stderr, paths, entry))
+            raise BuildError(_explain(done.stdout + done.stderr, paths, entry, deps))
         output.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(partial, output)
 
@@ -75,7 +75,7 @@ def _check(entry: str, sdk: Path, project: Path, deps: Path | None, paths: list[
     except subprocess.TimeoutExpired:
         return
     if MARK in done.stderr:
-        raise BuildError(_explain(done.stderr, paths, entry))
+        raise BuildError(_explain(done.stderr, paths, entry, deps))
 
 
 def _copy_sdk(target: Path) -> None:
@@ -99,22 +99,47 @@ def _componentize_py() -> list[str]:
     return [sys.executable, "-c", "import sys; from componentize_py import script; sys.exit(script())"]
 
 
-def _explain(text: str, paths: list[Path], entry: str) -> str:
+def _explain(text: str, paths: list[Path], entry: str, deps: Path | None = None) -> str:
     """The one line that matters in what componentize-py wrote."""
     for line in text.splitlines():
         start = line.find(MARK)
         if start >= 0:
             report = json.loads(line[start + len(MARK) :])
-            return "\n".join(_line_of(each, paths, entry) for each in (report, *report.get("others", ())))
+            return "\n".join(_line_of(each, paths, entry, deps) for each in (report, *report.get("others", ())))
     # Errors from before the interpreter ran: a bad WIT directory, say.
     cause = text.rpartition("Caused by:")[2] if "Caused by:" in text else text.rpartition("AssertionError:")[2] or text
     lines = [line.strip() for line in cause.partition("Stack backtrace:")[0].splitlines() if line.strip()]
     return "componentize-py: " + (lines[0] if lines else "it failed without a message")
 
 
-def _line_of(report: dict[str, Any], paths: list[Path], entry: str) -> str:
+def _line_of(report: dict[str, Any], paths: list[Path], entry: str, deps: Path | None) -> str:
     message, file = report["message"], report["file"]
+    if deps is not None and "import" in report:
+        native = _native(report["import"], paths, deps.resolve())
+        if native is not None:
+            package = native.relative_to(deps.resolve()).parts[0].partition(".")[0]
+            message = (
+                f"the package {package!r} has native code ({native.name}), which a component cannot load: "
+                "take one in pure Python"
+            )
     return f"{entry}: {message}" if file is None else f"{_host_path(file, paths)}:{report['line']}: {message}"
+
+
+def _native(asked: dict[str, Any], paths: list[Path], deps: Path) -> Path | None:
+    """A file of native code that an import which failed has asked for, or else has the package that asked."""
+    if asked["name"]:
+        *packages, module = asked["name"].split(".")
+        found = sorted(deps.joinpath(*packages).glob(f"{module}*.so"))
+        if found:
+            return found[0]
+    by = Path(_host_path(asked["by"] or "", paths))
+    by = by if by.is_absolute() else Path.cwd() / by
+    if not by.is_relative_to(deps):
+        return None
+    package = by.relative_to(deps).parts[0]
+    if asked["name"] and asked["name"].partition(".")[0] != package:
+        return None
+    return next(iter(sorted((deps / package).rglob("*.so"))), None)
 
 
 def _host_path(file: str, paths: list[Path]) -> str:

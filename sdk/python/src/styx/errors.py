@@ -15,6 +15,7 @@ import re
 import sys
 from opcode import opmap
 from types import TracebackType
+from typing import Any
 
 #: A function refused; the message is the exception's own text.
 ABORTED = "ABORTED"
@@ -130,8 +131,8 @@ class Rejected(StyxError):
     """The arguments of an invocation do not fit the function. Never seen by user code."""
 
 
-def failure_of(error: BaseException) -> tuple[str, str]:
-    """The code and the message that an exception of user code gives its caller."""
+def failure_of(error: BaseException, function: Any = None) -> tuple[str, str]:
+    """The code and the message that an exception of user code gives its caller, in a function if it is one's."""
     if isinstance(error, CallFailed):
         return error.full_code, safe_text(error.message)
     if isinstance(error, MemoryError):
@@ -141,12 +142,14 @@ def failure_of(error: BaseException) -> tuple[str, str]:
     except Exception:  # An exception whose __str__ raises still has a name.
         text = ""
     name = type(error).__name__
+    if isinstance(error, ModuleNotFoundError) and sys.platform == "wasi":
+        text += ": a component has what was imported when it was built, so import it at the top of a module"
     if isinstance(error, Abort):
         code = getattr(error, "code", None)
         return f"{ABORTED}:{code}" if _is_app_code(code) else ABORTED, safe_text(text) or name
     if _is_refusal(error):
         return ABORTED, safe_text(text) or name
-    origin = origin_of(error)
+    origin = origin_of(error, function)
     described = f"{name}: {safe_text(text, _BUG_TEXT_BYTES_MAX)}" if text else name
     return GUEST_EXCEPTION, safe_text(f"{described} at {origin}" if origin else described)
 
@@ -193,13 +196,17 @@ def safe_text(text: str, bytes_max: int = MESSAGE_BYTES_MAX) -> str:
     return clean[: bytes_max - 3].decode("utf-8", "ignore") + "…"
 
 
-def origin_of(error: BaseException) -> str:
-    """`file:line in function` of the app's innermost frame, or of the innermost of all; empty if unknown."""
+def origin_of(error: BaseException, function: Any = None) -> str:
+    """`file:line in function` of the app's innermost frame, or of what it is in, or of the innermost of all; empty if unknown."""
     trace, own = error.__traceback__, None
     while trace is not None:
         if is_own_code(trace.tb_frame.f_code.co_filename):
             own = trace
         trace = trace.tb_next
+    if own is None and function is not None:
+        # It has returned what cannot be answered.
+        file, line = function.location
+        return f"{_MOUNT.sub('', file)}:{line} in {function.name}"
     trace = own or _innermost(error.__traceback__)
     if trace is None:
         return ""

@@ -170,6 +170,8 @@ class Function:
         self.returns: Shape = Anything()
         #: The types whose values need no conversion, if that is all parameters' kind; see `accept`.
         self.exact_types: list[type] | None = None
+        #: The type of all results, if the hint is a plain one such as `int`; see `check_result`.
+        self.exact_result: type | None = None
         #: Turns a result as JSON into what the return hint promises, if it is not that already.
         self.read_result: Converter | None = None
         self._converters: list[Converter | None] = []
@@ -200,9 +202,18 @@ class Function:
         self._required_count = sum(parameter.required for parameter in self.parameters)
         exact = [exact_type(parameter.shape) for parameter in self.parameters]
         self.exact_types = None if None in exact else exact
+        self.exact_result = exact_type(self.returns)
         self.read_result = None if keeps_values(self.returns) else converter_of_shape(self.returns, strict=False)
         self._is_prepared = True
         return self
+
+    def check_result(self, result: Any) -> None:
+        """Refuses a result, not exactly of the hint's type, that clients are not promised. Raises `TypeError`."""
+        declared = self.exact_result
+        taken = (int, float) if declared is float else declared
+        if declared is None or (isinstance(result, taken) and (declared is bool or not isinstance(result, bool))):
+            return
+        raise TypeError(f"the result is of type {type(result).__name__}, but {declared.__name__} is declared")
 
     def accept(self, values: Any) -> list:
         """The arguments of an invocation, checked and converted. Raises `Rejected`."""

@@ -119,9 +119,11 @@ def make_invoke(
             raise failure(BAD_ARGUMENTS, safe_text(message)) from None
         try:
             result = function.python(Context(key, state, host, function), *values)
+            if type(result) is not function.exact_result and function.exact_result is not None:
+                function.check_result(result)
             return b"null" if result is None else to_json(result)
         except BaseException as error:  # SystemExit too: nothing may leave as a trap
-            code, message = failure_of(error)
+            code, message = failure_of(error, function)
             cause = error if keeps_cause else None
             _note(imports, function, error, code)
         finally:

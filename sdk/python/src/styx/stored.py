@@ -124,6 +124,7 @@ class Migrating(Function):
         self.parameter_names = []
         self.returns = Scalar(bool)
         self.exact_types = []
+        self.exact_result = bool
         self.read_result = None
         self._signature = []
         self._converters = []
