@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use styx_protocol::catalog::{self, Catalog};
+use styx_protocol::catalog::Catalog;
 use styx_protocol::control::Control;
-use styx_protocol::deployment::{Component, Deployment, Digest, Isolation, Limits, OperatorSpec};
+use styx_protocol::deployment::{self, Component, Deployment, Digest, Isolation, Limits, OperatorSpec};
 use styx_protocol::ids::Timestamp;
 
 use super::directory::{Directories, Directory, check_schemas};
