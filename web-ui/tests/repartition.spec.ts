@@ -1,4 +1,4 @@
-// A cluster that is to have another number of partitions, while calls go on.
+// A cluster that is to have another number of partitions.
 import { expect, test, type Page } from '@playwright/test';
 import { isAccessible, title, watch } from './pages';
 import { Server } from './server';
