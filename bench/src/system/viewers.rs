@@ -13,10 +13,14 @@ const PAGES: [&[(&str, Duration)]; 2] = [
         ("/v1/traffic", Duration::from_secs(2)),
         ("/v1/requests?kind=recent&limit=100", Duration::from_secs(2)),
         ("/v1/cluster", Duration::from_secs(5)),
+        // What needs attention is looked for when somebody asks: all partitions, and all that processes report.
+        ("/v1/attention", Duration::from_secs(5)),
         ("/v1/snapshots", Duration::from_secs(15)),
     ],
     &[
         ("/v1/workers", Duration::from_secs(2)),
+        // Reads what gateways and workers have reported since: the reports come whether anybody looks or not.
+        ("/v1/nodes", Duration::from_secs(2)),
         ("/v1/partitions?limit=65536", Duration::from_secs(2)),
         ("/v1/migrations", Duration::from_secs(5)),
         ("/v1/cluster", Duration::from_secs(5)),

@@ -88,7 +88,6 @@ export function CallForm({
     args: given(fn.parameters, texts),
     token: identity.data.known,
   };
-  const takesCalls = identity.data?.calls ?? true;
   return (
     <Card
       title={
@@ -119,31 +118,23 @@ export function CallForm({
           />
         ))}
         {wrong && <Notice kind="bad" title={line(wrong)} />}
-        {takesCalls ? (
-          <>
-            {!fn.read_only && (
-              <label className="field">
-                <span>
-                  Idempotency key <span className="quiet">a fresh one for each call, unless you give one</span>
-                </span>
-                <input
-                  value={fixed}
-                  maxLength={200}
-                  autoComplete="off"
-                  spellCheck={false}
-                  onChange={event => setFixed(event.target.value)}
-                />
-              </label>
-            )}
-            <Button type="submit" kind="primary" denied={why} busy={change.isPending}>
-              Call
-            </Button>
-          </>
-        ) : (
-          <Notice kind="info" title="Calls go to a gateway in a cluster">
-            This page may ask only where it is from. Call it so:
-          </Notice>
+        {!fn.read_only && (
+          <label className="field">
+            <span>
+              Idempotency key <span className="quiet">a fresh one for each call, unless you give one</span>
+            </span>
+            <input
+              value={fixed}
+              maxLength={200}
+              autoComplete="off"
+              spellCheck={false}
+              onChange={event => setFixed(event.target.value)}
+            />
+          </label>
         )}
+        <Button type="submit" kind="primary" denied={why} busy={change.isPending}>
+          Call
+        </Button>
       </form>
       <div aria-live="polite">
         {change.error && <Failed error={change.error} />}
@@ -192,7 +183,7 @@ export function CallForm({
           </div>
         )}
       </div>
-      {target && <Snippets target={target} open={!takesCalls} />}
+      {target && <Snippets target={target} />}
     </Card>
   );
 }

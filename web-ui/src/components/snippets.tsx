@@ -5,9 +5,9 @@ import { LANGUAGES, snippet, type Target } from '../lib/snippets';
 import { useChoice } from './address';
 import { Command, Switch } from './basics';
 
-/** Where the form cannot call, this is how to: it is there at once then. */
-export function Snippets({ target, open: first }: { target: Target; open: boolean }) {
-  const [open, setOpen] = useState(first);
+/** Made only when somebody looks: it changes with every key that is pressed in the form. */
+export function Snippets({ target }: { target: Target }) {
+  const [open, setOpen] = useState(false);
   const [language, setLanguage] = useChoice('language', LANGUAGES, 'Shell');
   return (
     <details open={open} onToggle={event => setOpen(event.currentTarget.open)}>

@@ -133,9 +133,10 @@ function typescriptOf(value: Json): string {
 
 function rust({ url, app, operator, key, fn, args, token }: Target): string {
   const target = [app, operator, key, fn].map(rustLiteral).join(', ');
+  const written = rustOf(args);
   return [
     '// styx-client = { path = "host/client" }, serde_json, and tokio with its macros',
-    'use serde_json::json;',
+    ...(written.startsWith('json!') ? ['use serde_json::json;'] : []),
     'use styx_client::Client;',
     '',
     '#[tokio::main]',
@@ -143,7 +144,8 @@ function rust({ url, app, operator, key, fn, args, token }: Target): string {
     token
       ? `    let styx = Client::builder(${rustLiteral(url)}).token(std::env::var("STYX_TOKEN")?).build()?;`
       : `    let styx = Client::new(${rustLiteral(url)})?;`,
-    `    println!("{}", styx.call(${target}, ${rustOf(args)}).await?);`,
+    `    let args = ${written};`,
+    `    println!("{}", styx.call(${target}, args).await?);`,
     '    Ok(())',
     '}',
   ].join('\n');

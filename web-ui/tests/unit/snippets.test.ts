@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { test } from 'node:test';
 import { parse } from '../../src/lib/json';
 import { LANGUAGES, snippet, type Target } from '../../src/lib/snippets';
@@ -53,6 +55,22 @@ test('long numbers keep their digits', () => {
 test('Rust writes characters in its own way', () => {
   const args = { a: '\\u0001 \u0001\b\f\n"' };
   assert.ok(snippet('Rust', { ...plain, args }).includes(String.raw`json!({"a": "\\u0001 \u{0001}\x08\x0c\n\""})`));
+});
+
+// Copies that the compiler reads, with all others of the workspace's: examples of the client. UPDATE_EXAMPLES=1 writes them.
+test('Rust is what is compiled against the client', () => {
+  const exact = parse('{"n": 12345678901234567890}') as Target['args'];
+  const examples: [string, Target][] = [
+    ['console_call', plain],
+    ['console_call_hostile', { ...hostile, token: true }],
+    ['console_call_exact', { ...plain, args: exact }],
+  ];
+  for (const [name, target] of examples) {
+    const file = resolve(`../host/client/examples/${name}.rs`);
+    const text = `${snippet('Rust', target)}\n`;
+    if (process.env.UPDATE_EXAMPLES) writeFileSync(file, text);
+    assert.equal(text, readFileSync(file, 'utf8'), `${name}.rs is not what the console shows: UPDATE_EXAMPLES=1`);
+  }
 });
 
 test('a shell passes on just what was meant', () => {

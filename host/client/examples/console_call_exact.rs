@@ -1,0 +1,10 @@
+// styx-client = { path = "host/client" }, serde_json, and tokio with its macros
+use styx_client::Client;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let styx = Client::new("http://127.0.0.1:8080")?;
+    let args = serde_json::from_str("{ \"n\": 12345678901234567890 }")?;
+    println!("{}", styx.call("shop", "stock", "apple", "put", args).await?);
+    Ok(())
+}
