@@ -74,7 +74,9 @@ impl Server {
             .arg("--data-dir")
             .arg(source.join(".styx"))
             .current_dir(source)
-            .stdin(Stdio::null())
+            // It ends with this process, however that ends.
+            .arg("--while-stdin")
+            .stdin(Stdio::piped())
             .spawn()
             .map_err(|error| CliError::new("IO", format!("the server cannot be started: {error}"), ""))?;
         let mut server = Server(Some(child));

@@ -95,6 +95,9 @@ enum Verb {
         /// Print the configuration in force, and end
         #[arg(long)]
         print_config: bool,
+        /// End when standard input does: with whoever started it
+        #[arg(long, hide = true)]
+        while_stdin: bool,
     },
     /// Make a new app: a directory that builds and passes its tests as it is
     New {
@@ -237,8 +240,8 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli, output: &Output) -> Result<(), CliError> {
     let client = || client::Client::new(&cli.global);
     match cli.verb {
-        Verb::Server { flags, log_level, print_config } => {
-            server::run(flags, log_level.as_deref(), print_config, output)
+        Verb::Server { flags, log_level, print_config, while_stdin } => {
+            server::run(flags, log_level.as_deref(), print_config, while_stdin, output)
         }
         Verb::New { directory, lang } => new::run(&directory, lang, output),
         Verb::Dev { source } => dev::run(&cli.global, &source, output),

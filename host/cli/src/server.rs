@@ -7,8 +7,15 @@ use crate::output::Output;
 use styx_server::config::{Flags, ServerConfig};
 use styx_server::server::Process;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
 
-pub(crate) fn run(flags: Flags, log_level: Option<&str>, print_config: bool, output: &Output) -> Result<(), CliError> {
+pub(crate) fn run(
+    flags: Flags,
+    log_level: Option<&str>,
+    print_config: bool,
+    while_stdin: bool,
+    output: &Output,
+) -> Result<(), CliError> {
     let directory = std::env::current_dir().unwrap_or_else(|_| ".".into());
     let config = ServerConfig::resolve(flags, &directory)?;
     if print_config {
@@ -22,6 +29,7 @@ pub(crate) fn run(flags: Flags, log_level: Option<&str>, print_config: bool, out
     let filter = crate::environment::log_filter(log_level)?;
     let _written_at_the_end = styx_server::diagnostics::begin(config.log_format, filter);
 
+    let mut stdin = while_stdin.then(stdin_ended);
     let started = Instant::now();
     let spinner = output.spinner("starting");
     let progress = |done: u64, total: u64| spinner.set_message(format!("recovering: epoch {done} of {total}"));
@@ -65,6 +73,7 @@ pub(crate) fn run(flags: Flags, log_level: Option<&str>, print_config: bool, out
         let ended = tokio::select! {
             _ = interrupt.recv() => Ok(()),
             _ = terminate.recv() => Ok(()),
+            _ = async { stdin.as_mut().expect("that was asked").await }, if stdin.is_some() => Ok(()),
             error = server.ended() => Err(error),
         };
         server.stop().await;
@@ -73,4 +82,15 @@ pub(crate) fn run(flags: Flags, log_level: Option<&str>, print_config: bool, out
     ended?;
     output.done("stopped; everything acknowledged is durable");
     Ok(())
+}
+
+/// Becomes ready when standard input has ended.
+fn stdin_ended() -> oneshot::Receiver<()> {
+    let (sender, ended) = oneshot::channel();
+    // A thread of its own, which the runtime does not wait for.
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        let _ = sender.send(());
+    });
+    ended
 }

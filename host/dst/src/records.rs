@@ -132,6 +132,8 @@ pub struct Brokers {
     names: BTreeMap<i32, u32>,
     open: BTreeMap<i32, Transaction>,
     members: Vec<Member>,
+    /// When each hears of the last of what it is to serve; also of those that are no members for a while.
+    told: BTreeMap<Life, u64>,
     /// The group is another one from now on: its members are to be told.
     pub has_changed: bool,
 }
@@ -141,8 +143,6 @@ pub struct Brokers {
 struct Member {
     life: Life,
     heard: u64,
-    /// When it hears of the last of what it is to serve.
-    told: u64,
 }
 
 /// Records that are read at a time.
@@ -274,7 +274,7 @@ impl Brokers {
             match self.members.iter_mut().find(|member| member.life == *life) {
                 Some(member) => member.heard = now,
                 None => {
-                    self.members.push(Member { life: *life, heard: now, told: 0 });
+                    self.members.push(Member { life: *life, heard: now });
                     self.has_changed = true;
                 }
             }
@@ -286,9 +286,9 @@ impl Brokers {
 
     /// A member hears of an assignment from `from` until `until`, though not before it has heard of the last; gives from when on.
     pub fn tells(&mut self, life: Life, from: u64, until: u64) -> u64 {
-        let member = self.members.iter_mut().find(|member| member.life == life).expect("it was assigned something");
-        let from = from.max(member.told);
-        member.told = until.max(from + 1);
+        let told = self.told.entry(life).or_default();
+        let from = from.max(*told);
+        *told = until.max(from + 1);
         from
     }
 

@@ -171,6 +171,31 @@ async fn clients_are_told_refusals_and_bugs_of_an_app_apart() {
     server.call("bank/account/ann/wrong", "[]").await.is_error("a bug", 500, "GUEST_EXCEPTION", &says);
 }
 
+#[tokio::test]
+async fn the_server_of_a_loop_ends_with_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let [admin, ingress] = [(); 2].map(|()| {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        format!("http://{}", free.local_addr().unwrap())
+    });
+    let mut dev = tokio::process::Command::new(env!("CARGO_BIN_EXE_styx"))
+        .args(["--admin-url", &admin, "--ingress-url", &ingress, "dev", "."])
+        .current_dir(directory.path())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let answers = async |expected: bool| {
+        let until = Instant::now() + Duration::from_secs(60);
+        while reqwest::get(format!("{admin}/readyz")).await.is_ok() != expected {
+            assert!(Instant::now() < until, "a server answers: {}", !expected);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    answers(true).await;
+    dev.kill().await.unwrap();
+    answers(false).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_app_is_deployed_again_when_it_changes() {
     let directory = tempfile::tempdir().unwrap();
