@@ -11,7 +11,7 @@ use styx_server::config::ServerConfig;
 const CRATES: [&str; 8] = ["protocol", "driver", "engine", "storage", "transport", "build", "server", "cli"];
 
 /// Flags of other programs: those that build guests, and cargo, which builds and tests Styx.
-const FLAGS_OF_OTHERS: [&str; 33] = [
+const FLAGS_OF_OTHERS: [&str; 35] = [
     "clear",
     "config",
     "crate-type",
@@ -19,6 +19,8 @@ const FLAGS_OF_OTHERS: [&str; 33] = [
     "disable-pip-version-check",
     "exact",
     "features",
+    "fetch-retry-maxtimeout",
+    "fetch-retry-mintimeout",
     "ignored",
     "installed",
     "ignore-scripts",
