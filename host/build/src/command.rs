@@ -8,6 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use super::error::{BuildError, Code};
+use super::progress::Progress;
 
 /// How many of the tool's lines an error shows.
 const TAIL_LINES: usize = 40;
@@ -81,6 +82,23 @@ pub fn run(
     // A grandchild of a killed tool may hold the pipe; its output is of no interest.
     let stdout = if in_time { reader.join().unwrap_or_default() } else { String::new() };
     Ok(Finished { succeeded: in_time && status.success(), stdout, tail: Vec::from(tail).join("\n") })
+}
+
+/// Runs a tool to its end. Besides, the first of its lines that says what is wrong, as `wrong` finds it: what is printed
+/// behind it may be more than the last lines that are kept.
+pub fn run_noting(
+    command: &mut Command,
+    progress: &dyn Progress,
+    wrong: impl Fn(&str) -> Option<&str>,
+) -> Result<(Finished, Option<String>), BuildError> {
+    let mut first = None;
+    let finished = run(command, None, |line| {
+        progress.detail(line);
+        if first.is_none() {
+            first = wrong(line).map(str::to_owned);
+        }
+    })?;
+    Ok((finished, first))
 }
 
 /// Standard output of a quick question to a tool; `None` if there is no answer.

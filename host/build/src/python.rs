@@ -120,28 +120,7 @@ impl<'a> PythonGuest<'a> {
 
     /// The interpreter of a virtual environment that has componentize-py.
     fn environment(&self, cache: &Cache, progress: &dyn Progress) -> Result<PathBuf, BuildError> {
-        let key = Inputs::default().add("python", &self.python.version).add("tool", COMPONENTIZE_PY).digest();
-        // A virtual environment does not bear to be moved: it is made in its place,
-        // and a file says that it is complete.
-        let _lock = cache.lock("python")?;
-        let environment = cache.directory(Path::new("python").join(format!("venv-{}", &key[..16])))?;
-        let (python, complete) = (environment.join("bin/python"), environment.join("complete"));
-        if complete.is_file() {
-            return Ok(python);
-        }
-        progress.step(&format!("pip installs {COMPONENTIZE_PY}"));
-        let mut create = Command::new(self.python.program);
-        create.args(["-m", "venv", "--clear"]).arg(&environment);
-        run(&mut create, progress, |tail| {
-            BuildError::new(Code::BuildFailed, "cannot create a virtual environment")
-                .hint("install the venv module (Debian: python3-venv)")
-                .output(tail)
-        })?;
-        let mut install = pip(&python);
-        install.arg("install").arg(COMPONENTIZE_PY);
-        run(&mut install, progress, |tail| installer::failed("pip", COMPONENTIZE_PY, tail))?;
-        fs::write(&complete, "").map_err(BuildError::io("write", &complete))?;
-        Ok(python)
+        self.python.with_tool(COMPONENTIZE_PY, COMPONENTIZE_PY, "python", cache, progress)
     }
 
     /// The packages of `requirements.txt`, installed into a directory; `None` if there are none.
@@ -187,6 +166,40 @@ fn run(
 }
 
 impl Python {
+    /// The interpreter of a virtual environment that has a tool, installed once, in a language's part of the cache. `what` it
+    /// is called when that fails.
+    pub fn with_tool(
+        &self,
+        tool: &str,
+        what: &str,
+        language: &str,
+        cache: &Cache,
+        progress: &dyn Progress,
+    ) -> Result<PathBuf, BuildError> {
+        let key = Inputs::default().add("python", &self.version).add("tool", tool).digest();
+        // A virtual environment does not bear to be moved: it is made in its place,
+        // and a file says that it is complete.
+        let _lock = cache.lock(language)?;
+        let environment = cache.directory(Path::new(language).join(format!("venv-{}", &key[..16])))?;
+        let (python, complete) = (environment.join("bin/python"), environment.join("complete"));
+        if complete.is_file() {
+            return Ok(python);
+        }
+        progress.step(&format!("pip installs {tool}"));
+        let mut create = Command::new(self.program);
+        create.args(["-m", "venv", "--clear"]).arg(&environment);
+        run(&mut create, progress, |tail| {
+            BuildError::new(Code::BuildFailed, "cannot create a virtual environment")
+                .hint("install the venv module (Debian: python3-venv)")
+                .output(tail)
+        })?;
+        let mut install = pip(&python);
+        install.arg("install").arg(tool);
+        run(&mut install, progress, |tail| installer::failed("pip", what, tail))?;
+        fs::write(&complete, "").map_err(BuildError::io("write", &complete))?;
+        Ok(python)
+    }
+
     /// The machine's, new enough.
     pub fn find() -> Result<Self, BuildError> {
         let mut too_old = None;

@@ -204,10 +204,7 @@ fn rollback(
     };
     let path = format!("/v1/apps/{}/deployments/{}/activate?force={force}", encode(app), encode(&deployment));
     let body = client.send(client.admin(Method::POST, &path))?.body;
-    if output.is_json() {
-        output.value(&body);
-    }
-    output.done(&format!("{deployment} of {app} is live"));
+    output.did(&format!("{deployment} of {app} is live"), &body);
     crate::deploy::tell_waiting(app, &body["state"], output);
     Ok(())
 }
@@ -233,10 +230,7 @@ fn delete(client: &Client, app: &str, yes: bool, force: bool, output: &Output) -
         return Err(CliError::usage("NOT_CONFIRMED", message, "answer y, or give --yes"));
     }
     let body = client.send(client.admin(Method::DELETE, &format!("/v1/apps/{}?force={force}", encode(app))))?.body;
-    if output.is_json() {
-        output.value(&body);
-    }
-    output.done(&format!("{app} is deleted"));
+    output.did(&format!("{app} is deleted"), &body);
     Ok(())
 }
 

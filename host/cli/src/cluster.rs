@@ -62,11 +62,9 @@ pub(crate) fn run(verb: ClusterVerb, output: &Output) -> Result<(), CliError> {
     match verb {
         ClusterVerb::Init { directory, valid } => {
             Authority::create(&directory, valid).map_err(|error| failed(&directory, error))?;
-            output.done(&format!("the authority of a new cluster is in {}", directory.display()));
+            let line = format!("the authority of a new cluster is in {}", directory.display());
+            output.did(&line, &json!({ "directory": directory }));
             output.note("make a certificate for each process with `styx cluster certificate`");
-            if output.is_json() {
-                output.value(&json!({ "directory": directory }));
-            }
         }
         ClusterVerb::Certificate { authority, directory, role, node, valid } => {
             let (kind, node) = match role {
@@ -77,10 +75,8 @@ pub(crate) fn run(verb: ClusterVerb, output: &Output) -> Result<(), CliError> {
             let made = Authority::open(&authority).map_err(|error| failed(&authority, error))?;
             let certified = made.certify(kind, node, SystemTime::now(), valid, &directory);
             certified.map_err(|error| failed(&directory, error))?;
-            output.done(&format!("node {:016x} is certified: --cluster-tls {}", node.0, directory.display()));
-            if output.is_json() {
-                output.value(&json!({ "directory": directory, "node": format!("{:016x}", node.0) }));
-            }
+            let line = format!("node {:016x} is certified: --cluster-tls {}", node.0, directory.display());
+            output.did(&line, &json!({ "directory": directory, "node": format!("{:016x}", node.0) }));
         }
     }
     Ok(())

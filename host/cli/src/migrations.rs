@@ -152,11 +152,7 @@ pub(crate) fn run(client: &Client, verb: MigrationsVerb, output: &Output) -> Res
         MigrationsVerb::Resume { id } => pace(client, &id, "resume", "it is copied again", output),
         MigrationsVerb::Cancel => {
             let answer = client.send(client.admin(Method::DELETE, "/v1/migrations"))?.body;
-            if output.is_json() {
-                output.value(&answer);
-            } else {
-                output.done("the partitions stay where they are");
-            }
+            output.did("the partitions stay where they are", &answer);
             Ok(())
         }
     }
@@ -172,11 +168,7 @@ fn one(client: &Client, id: &str) -> Result<Value, CliError> {
 
 fn pace(client: &Client, id: &str, verb: &str, done: &str, output: &Output) -> Result<(), CliError> {
     let answer = client.send(client.admin(Method::POST, &format!("{}/{verb}", path(id))))?.body;
-    if output.is_json() {
-        output.value(&answer);
-    } else {
-        output.done(done);
-    }
+    output.did(done, &answer);
     Ok(())
 }
 
@@ -220,12 +212,8 @@ pub(crate) fn start(client: &Client, request: &Value, wait: bool, output: &Outpu
     if wait {
         return watch(client, &id, output);
     }
-    if output.is_json() {
-        output.value(&begun);
-    } else {
-        output.done(&format!("migration {id} has begun: {} partitions", begun["partitions"]["of"]));
-        output.note(&format!("watch it with `styx migrations show {id} --watch`"));
-    }
+    output.did(&format!("migration {id} has begun: {} partitions", begun["partitions"]["of"]), &begun);
+    output.note(&format!("watch it with `styx migrations show {id} --watch`"));
     Ok(())
 }
 

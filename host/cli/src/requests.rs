@@ -116,10 +116,7 @@ fn quarantine(client: &Client, verb: QuarantineVerb, output: &Output) -> Result<
         }
         QuarantineVerb::Release { id } => {
             let released = client.send(client.admin(Method::DELETE, &format!("/v1/quarantine/{}", encode(&id))))?.body;
-            output.done(&format!("{id} is executed again when it is next asked for"));
-            if output.is_json() {
-                output.value(&released);
-            }
+            output.did(&format!("{id} is executed again when it is next asked for"), &released);
         }
     }
     Ok(())

@@ -29,7 +29,6 @@ pub(crate) fn run(
     let filter = crate::environment::log_filter(log_level)?;
     let _written_at_the_end = styx_server::diagnostics::begin(config.log_format, filter);
 
-    let mut stdin = while_stdin.then(stdin_ended);
     let started = Instant::now();
     let spinner = output.spinner("starting");
     let progress = |done: u64, total: u64| spinner.set_message(format!("recovering: epoch {done} of {total}"));
@@ -73,7 +72,7 @@ pub(crate) fn run(
         let ended = tokio::select! {
             _ = interrupt.recv() => Ok(()),
             _ = terminate.recv() => Ok(()),
-            _ = async { stdin.as_mut().expect("that was asked").await }, if stdin.is_some() => Ok(()),
+            () = stdin_ended(), if while_stdin => Ok(()),
             error = server.ended() => Err(error),
         };
         server.stop().await;
@@ -84,13 +83,13 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Becomes ready when standard input has ended.
-fn stdin_ended() -> oneshot::Receiver<()> {
+/// Waits for the end of standard input.
+async fn stdin_ended() {
     let (sender, ended) = oneshot::channel();
     // A thread of its own, which the runtime does not wait for.
     std::thread::spawn(move || {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         let _ = sender.send(());
     });
-    ended
+    let _ = ended.await;
 }

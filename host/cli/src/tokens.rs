@@ -62,10 +62,7 @@ pub(crate) fn run(client: &Client, verb: TokensVerb, output: &Output) -> Result<
         }
         TokensVerb::Revoke { id } => {
             let revoked = client.send(client.admin(Method::DELETE, &format!("/v1/tokens/{}", encode(&id))))?.body;
-            output.done(&format!("token {} is worth nothing any more", text(&revoked["id"])));
-            if output.is_json() {
-                output.value(&revoked);
-            }
+            output.did(&format!("token {} is worth nothing any more", text(&revoked["id"])), &revoked);
         }
     }
     Ok(())

@@ -108,14 +108,8 @@ impl<'a> CGuest<'a> {
             .args(&self.sources)
             .current_dir(self.directory);
         progress.step(&format!("zig compiles {}", count(self.sources.len())));
-        let mut first = None;
-        let finished = command::run(&mut compiler, None, |line| {
-            progress.detail(line);
-            // One mistake in a macro may print more than is kept.
-            if first.is_none() && explain::is_error(line) {
-                first = Some(line.to_owned());
-            }
-        })?;
+        let (finished, first) =
+            command::run_noting(&mut compiler, progress, |line| explain::is_error(line).then_some(line))?;
         if !finished.succeeded {
             return Err(explain::explain(first.as_deref(), finished.tail));
         }

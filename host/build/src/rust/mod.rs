@@ -112,14 +112,7 @@ impl<'a> RustGuest<'a> {
         let _lock = cache.lock("rust")?;
         forget_modules(&self.toolchain.target_directory(cache)?.join(TARGET).join("release"))?;
         progress.step(&format!("cargo builds {}", self.manifests.package));
-        let mut first = None;
-        let finished = command::run(&mut cargo, None, |line| {
-            progress.detail(line);
-            // A build script may print more than is kept.
-            if first.is_none() {
-                first = line.strip_prefix("error: ").map(str::to_owned);
-            }
-        })?;
+        let (finished, first) = command::run_noting(&mut cargo, progress, |line| line.strip_prefix("error: "))?;
         if !finished.succeeded {
             return Err(explain(&self.manifests.package, first.as_deref(), finished.tail));
         }

@@ -1,7 +1,5 @@
 //! What the log says beside requests: changes that take effect with an epoch.
 
-#![allow(missing_docs, reason = "one field that rkyv derives lacks them; all of ours have them")]
-
 use crate::cluster::placement::{Placement, Seat};
 use crate::sequence::deployment::Deployment;
 use crate::sequence::quarantine::{Quarantined, Subject};

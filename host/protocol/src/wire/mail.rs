@@ -1,7 +1,5 @@
 //! What workers tell each other about graphs, in a round and a phase of it.
 
-#![allow(missing_docs, reason = "one field that rkyv derives lacks them; all of ours have them")]
-
 use rkyv::with::Map;
 
 use crate::commit::share::Share;

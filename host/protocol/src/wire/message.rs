@@ -1,8 +1,6 @@
 //! What the nodes of a cluster tell each other. All messages of one step and one destination
 //! travel together.
 
-#![allow(missing_docs, reason = "one field that rkyv derives lacks them; all of ours have them")]
-
 use std::sync::Arc;
 
 use rkyv::rancor::{self, Source as _};

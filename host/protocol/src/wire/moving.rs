@@ -1,7 +1,5 @@
 //! What workers tell each other of partitions that change their owner (*State Migration in Styx*, §8).
 
-#![allow(missing_docs, reason = "one field that rkyv derives lacks them; all of ours have them")]
-
 use super::mail::ENTRY;
 use crate::commit::replies::ReplyChange;
 use crate::ids::{PartitionId, PlacementVersion};

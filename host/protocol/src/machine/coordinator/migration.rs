@@ -196,8 +196,7 @@ impl<W> Coordinator<W> {
         actions: &mut Vec<Action<W>>,
     ) {
         if let Some(why) = self.refuses_migration(&owners) {
-            let refused = |waiter| Action::Controlled { waiter, result: Err(Abort::new(Code::BadArguments, why)) };
-            return actions.extend(waiter.map(refused));
+            return actions.extend(waiter.map(|waiter| refused(waiter, why)));
         }
         let next = self.placement.next_after(self.announced, owners);
         let version = next.version();
@@ -211,8 +210,7 @@ impl<W> Coordinator<W> {
     /// There is to be another number of partitions.
     pub(super) fn repartition(&mut self, partitions: u32, waiter: Option<W>, actions: &mut Vec<Action<W>>) {
         if let Some(why) = self.refuses_repartition(partitions) {
-            let refused = |waiter| Action::Controlled { waiter, result: Err(Abort::new(Code::BadArguments, why)) };
-            return actions.extend(waiter.map(refused));
+            return actions.extend(waiter.map(|waiter| refused(waiter, why)));
         }
         let next = self.placement.repartitioned(self.announced, partitions).expect("that was refused");
         self.announced = next.version();
@@ -288,6 +286,10 @@ impl<W> Coordinator<W> {
         }
         Ok(())
     }
+}
+
+fn refused<W>(waiter: W, why: impl Into<String>) -> Action<W> {
+    Action::Controlled { waiter, result: Err(Abort::new(Code::BadArguments, why)) }
 }
 
 #[cfg(test)]
