@@ -242,7 +242,7 @@ impl std::fmt::Debug for StoreLocation {
 }
 
 /// Makes a directory that is still there after a power failure.
-fn make_directory(path: &Path) -> io::Result<()> {
+pub(super) fn make_directory(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }

@@ -52,6 +52,7 @@ mod objects;
 mod part;
 mod restore;
 mod runtime;
+mod staged;
 mod stored;
 mod uncommitted;
 mod upload;

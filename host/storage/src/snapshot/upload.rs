@@ -1,7 +1,7 @@
 //! A large object on its way into the store, in pieces, in bounded memory.
 //!
-//! An object of one piece is put at once. A larger one is a multipart upload, a few pieces at a time; it
-//! exists when the last call succeeds, and not before. Dropping an upload abandons it.
+//! An object of one piece is put at once. A larger one is a multipart upload, a few pieces at a time, or a [`StagedFile`]
+//! where objects are files; it exists when the last call succeeds, and not before. Dropping an upload abandons it.
 
 use std::collections::VecDeque;
 
@@ -10,6 +10,7 @@ use object_store::{MultipartUpload, PutPayload};
 
 use super::error::SnapshotError;
 use super::objects::{Objects, Pending};
+use super::staged::{self, StagedFile};
 
 /// Bytes per piece; S3 asks for 5 MiB at least, and takes 10,000 pieces: 80 GB a part.
 const PIECE_BYTES: usize = 8 << 20;
@@ -22,19 +23,40 @@ pub(crate) struct Upload {
     /// Not yet sent.
     pending: Vec<Bytes>,
     pending_bytes: usize,
+    file: Option<StagedFile>,
     multipart: Option<Box<dyn MultipartUpload>>,
     under_way: VecDeque<Pending<Result<(), SnapshotError>>>,
 }
 
 impl Upload {
     pub(crate) fn new(objects: Objects, name: String) -> Self {
-        Self { objects, name, pending: Vec::new(), pending_bytes: 0, multipart: None, under_way: VecDeque::new() }
+        let (pending, under_way) = (Vec::new(), VecDeque::new());
+        Self { objects, name, pending, pending_bytes: 0, file: None, multipart: None, under_way }
     }
 
     pub(crate) fn write(&mut self, bytes: Bytes) -> Result<(), SnapshotError> {
         self.pending_bytes += bytes.len();
         self.pending.push(bytes);
-        if self.pending_bytes >= PIECE_BYTES { self.send() } else { Ok(()) }
+        match self.objects.directory() {
+            Some(_) if self.pending_bytes >= staged::PIECE_BYTES => self.write_file(),
+            None if self.pending_bytes >= PIECE_BYTES => self.send(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes what is pending into the file, which it makes first.
+    fn write_file(&mut self) -> Result<(), SnapshotError> {
+        let failed = |error| SnapshotError::store("write", &self.name, &error);
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => {
+                let directory = self.objects.directory().expect("objects are files there");
+                let file = StagedFile::create(directory.join(&self.name), self.objects.runtime().nonce());
+                none.insert(file.map_err(failed)?)
+            }
+        };
+        self.pending_bytes = 0;
+        self.pending.drain(..).try_for_each(|bytes| file.write(&bytes)).map_err(failed)
     }
 
     fn send(&mut self) -> Result<(), SnapshotError> {
@@ -62,12 +84,21 @@ impl Upload {
 
     /// Sends what is left; the object exists when that is done.
     pub(crate) fn finish(mut self) -> Pending<Result<(), SnapshotError>> {
+        if self.file.is_some() {
+            return Pending::Done(self.finish_file());
+        }
         if self.multipart.is_none() {
             // Names are never used twice, so overwriting can only repeat what a lost answer hid.
             let whole = std::mem::take(&mut self.pending).concat();
             return self.objects.start_put(&self.name, whole);
         }
         Pending::Done(self.complete())
+    }
+
+    fn finish_file(&mut self) -> Result<(), SnapshotError> {
+        self.write_file()?;
+        let file = self.file.take().expect("it was made");
+        file.finish().map_err(|error| SnapshotError::store("write", &self.name, &error))
     }
 
     fn complete(&mut self) -> Result<(), SnapshotError> {
@@ -99,8 +130,9 @@ mod tests {
     #[test]
     fn an_object_is_what_was_written_whatever_the_sizes_of_the_pieces() {
         let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-        let location = StoreLocation::in_memory(&Memory::default());
-        let objects = Objects::open(&location, RetryPolicy::Opening, tokio.handle().into()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let locations =
+            [StoreLocation::in_memory(&Memory::default()), StoreLocation::new(directory.path().to_str().unwrap())];
         let whole: Vec<u8> = (0..3 * PIECE_BYTES + 5).map(|at| (at / 1000) as u8).collect();
         let half = PIECE_BYTES / 2;
         let cases: [&[usize]; 7] = [
@@ -113,8 +145,11 @@ mod tests {
             &[5, 2 * PIECE_BYTES],
             &[5, 3 * PIECE_BYTES],
         ];
-        for (number, lengths) in cases.into_iter().enumerate() {
-            let name = number.to_string();
+        for (location, (number, lengths)) in
+            locations.iter().flat_map(|location| cases.into_iter().enumerate().map(move |case| (location, case)))
+        {
+            let objects = Objects::open(location, RetryPolicy::Opening, tokio.handle().into()).unwrap();
+            let name = format!("parts/{number}");
             let mut upload = Upload::new(objects.clone(), name.clone());
             let mut at = 0;
             for length in lengths {
