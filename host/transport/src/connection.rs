@@ -104,7 +104,7 @@ impl Writer {
         self.put_notice(Kind::Hello, hello.generation, 0, hello.encode());
     }
 
-    fn refuse(&mut self, refusal: &Refusal, version: u8) {
+    pub(super) fn refuse(&mut self, refusal: &Refusal, version: u8) {
         self.counters.refuse(refusal.reason);
         if refusal.reason == Reason::Duplicate || self.told & refusal.reason.bit() != 0 {
             return;

@@ -18,7 +18,7 @@ use super::connection::{CLOSE_TIMEOUT, Connection, read};
 use super::frame::{Frame, Kind, ReadError};
 use super::hello::{Hello, Notice};
 use super::inner::Inner;
-use super::peer::{Adoption, Command, Peer};
+use super::peer::{Adoption, Peer};
 use super::reason::{Reason, Refusal, add};
 use super::tls::{self, FIRST_BYTE};
 use super::{Incoming, NodeId};
@@ -69,9 +69,7 @@ pub(super) async fn accept(inner: Arc<Inner>, listener: TcpListener) {
             match greeted {
                 Ok((peer, hello)) => {
                     let dialer = peer.id;
-                    let adoption = Adoption { connection, hello, dialer, settled: None };
-                    // The peer may have been forgotten meanwhile; then the connection ends.
-                    let _ = peer.commands.send(Command::Adopt(Box::new(adoption)));
+                    peer.adopt(Adoption { connection, hello, dialer, settled: None });
                 }
                 Err(ReadError::Refused(refusal)) => {
                     if refusal.reason.is_ordinary() {
@@ -277,9 +275,8 @@ async fn attempt(inner: &Inner, peer: &Peer, address: &str) -> Result<(), String
         Ok(hello) => {
             let (settled, settling) = oneshot::channel();
             let dialer = inner.context.me;
-            let adoption = Adoption { connection, hello, dialer, settled: Some(settled) };
             // Dropped without an answer if the peer has been forgotten meanwhile.
-            let _ = peer.commands.send(Command::Adopt(Box::new(adoption)));
+            peer.adopt(Adoption { connection, hello, dialer, settled: Some(settled) });
             let _ = settling.await;
             Ok(())
         }

@@ -6,7 +6,6 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::NodeId;
@@ -84,12 +83,10 @@ impl Inner {
         let known = match peers.entry(id) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
-                let (sender, commands) = mpsc::unbounded_channel();
-                let peer = Arc::new(Peer::new(id, sender, self.context.stop.child_token()));
                 // Under the lock: a new generation reaches either this line or the queue.
                 let generation = self.context.generation.load(Ordering::Acquire);
-                let task = Task::new(self.context.clone(), peer.clone(), generation);
-                self.context.spawn(task.run(commands));
+                let peer = Arc::new(Peer::new(id, self.context.clone(), generation));
+                self.context.spawn(Task::new(peer.clone()).run());
                 entry.insert(Known { peer, dialing: None })
             }
         };

@@ -15,7 +15,7 @@ use super::context::Context;
 use super::handshake;
 use super::hello::Hello;
 use super::inner::Inner;
-use super::peer::{Command, LinkKind};
+use super::peer::LinkKind;
 use super::reason::{Counters, Refusal};
 use super::send_error::SendError;
 use super::{Incoming, NodeId, Options};
@@ -30,7 +30,7 @@ pub struct Network {
 impl Network {
     /// Starts a node's network on the current runtime. `admit` decides who may connect
     /// ([`super::same_build`] if nothing else matters); `deliver` hears of everything that comes,
-    /// on the runtime's threads: it must not wait.
+    /// on the runtime's threads or on one that sends: it must not wait, nor send by itself.
     pub async fn start(
         mut hello: Hello,
         options: Options,
@@ -133,13 +133,13 @@ impl Network {
         if !*known.peer.connected.borrow() {
             return Err(SendError::NotConnected(peer));
         }
-        known.peer.send(LinkKind::Control, &self.inner.context, body.into())
+        known.peer.send(LinkKind::Control, body.into())
     }
 
     fn send_on(&self, link: LinkKind, peer: NodeId, body: Bytes) -> Result<(), SendError> {
         let peers = self.inner.peers.read().unwrap_or_else(PoisonError::into_inner);
         let known = peers.get(&peer).ok_or(SendError::UnknownPeer(peer))?;
-        known.peer.send(link, &self.inner.context, body)
+        known.peer.send(link, body)
     }
 
     /// Begins a generation: messages of earlier ones, sent or received, are dropped from now on.
@@ -149,8 +149,7 @@ impl Network {
         let peers = self.inner.peers.read().unwrap_or_else(PoisonError::into_inner);
         if self.inner.context.generation.fetch_max(generation, Ordering::AcqRel) < generation {
             for known in peers.values() {
-                // A peer's task ends only when the peer is forgotten, or the network stops.
-                let _ = known.peer.commands.send(Command::Generation(generation));
+                known.peer.begin(generation);
             }
         }
     }

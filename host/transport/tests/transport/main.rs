@@ -7,4 +7,5 @@ mod codec;
 mod frames;
 mod generations;
 mod handshakes;
+mod sending;
 mod support;
