@@ -1,6 +1,6 @@
 //! The task of a peer: reads its connection, and writes what nobody else could write at once.
 
-use std::future::{pending, poll_fn};
+use std::future::{pending, poll_fn, ready};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -79,9 +79,12 @@ impl Task {
                     timer.as_mut().reset(due);
                 }
             }
+            // What was written may have made room.
+            let goes_on = self.has_command();
             let step = tokio::select! {
                 biased;
                 () = &mut stopped => Step::Stop,
+                () = ready(()), if goes_on => Step::Called,
                 written = writing(&peer) => Step::Written(written),
                 () = peer.called.notified() => Step::Called,
                 frame = next(self.reading.as_mut()) => Step::Read(frame),
@@ -112,10 +115,10 @@ impl Task {
             let mut shared = self.peer.shared();
             let Shared { links, waiting, .. } = &mut *shared;
             if !links.has_room() {
-                return;
+                break;
             }
             match waiting.pop_front() {
-                None => return,
+                None => break,
                 Some(Command::Send(message)) => links.send(&self.peer, message),
                 Some(Command::Generation(generation)) => links.begin(&self.peer, generation),
                 Some(Command::Adopt(adoption)) => {
@@ -124,8 +127,12 @@ impl Task {
                 }
             }
         }
-        // There may be more.
-        self.peer.called.notify_one();
+    }
+
+    /// Whether there is a command that can be taken now.
+    fn has_command(&self) -> bool {
+        let shared = self.peer.shared();
+        !shared.waiting.is_empty() && shared.links.has_room()
     }
 
     /// When something is due, if anything is.
