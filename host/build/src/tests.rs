@@ -186,6 +186,13 @@ fn a_guest_in_python_is_loaded_by_an_interpreter_that_is_ready() {
     // A module of the library that the SDK does not need, a package without a file of its own, and something to print.
     let (steps, loaded) = built("import decimal\nfrom helper import inner\nprint(decimal.Decimal(inner.X))");
     assert!(steps.contains("the interpreter loads counter") && !steps.contains("componentize-py"), "{steps}");
+    // The SDK has imported the library's module of the name before it knows of the app's.
+    let mine = "kwlist = softkwlist = []\niskeyword = issoftkeyword = lambda name: False\n";
+    write(&source, &[("keyword.py", mine)]);
+    let (steps, _) = built("import keyword");
+    assert!(steps.contains("componentize-py packs counter"), "{steps}");
+    fs::remove_file(source.join("keyword.py")).unwrap();
+    // A file that is read.
     let (steps, packed) = built("NOTE = open(__file__.replace('counter.py', 'note.txt')).read()");
     assert!(
         steps.contains("the interpreter loads counter") && steps.contains("componentize-py packs counter"),

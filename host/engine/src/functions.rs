@@ -25,7 +25,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 /// First bytes of a pack; others are of another version, and age until they go.
 const MAGIC: [u8; 8] = *b"styxfn01";
-/// Bytes of all packs: functions of CPython with an app take 60 MB.
+/// Bytes of all packs: those of CPython with an app are 32 MB.
 const BYTES_MAX: u64 = 512 << 20;
 /// A build of little makes a little pack.
 const PACKS_MAX: usize = 128;

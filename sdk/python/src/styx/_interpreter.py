@@ -62,7 +62,16 @@ class _Nowhere(io.TextIOBase):
         return len(text)
 
 
+def _shadowed():
+    """Modules of the app or its packages whose names the SDK has imported others under, which might have been these."""
+    loaded = {name for name in sys.modules if "." not in name}
+    places = [f"/{root}/{name}" for root in (2, 3) for name in sorted(loaded)]
+    return [place for place in places if any(state.get(place + end) is not None for end in (".py", "/__init__.py"))]
+
+
 def _load(function, key, args):
+    if shadowed := _shadowed():
+        raise _exports.failure("NOT_LOADED", f"imported already: {', '.join(shadowed)}")
     finders, outputs = sys.meta_path[:], [sys.stdout, sys.stderr]
     originals = [output._original for output in outputs]
     sys.meta_path[:] = [BuiltinImporter, FrozenImporter, _Finder]
