@@ -16,6 +16,10 @@ use super::error::{BuildError, Code};
 /// Built components that are kept.
 const COMPONENTS_KEPT: usize = 64;
 
+/// Compiled code of servers of `styx dev`, and in it, as the engine places them, compiled functions.
+pub const COMPILED_CODE: &str = "code";
+pub const COMPILED_FUNCTIONS: &str = "code/functions";
+
 /// Directories that no component is made from, wherever they are.
 const NO_SOURCES: &[&str] = &["node_modules", "__pycache__", "venv"];
 /// The same, at the top only: what was built, as cargo and `styx build` place it.

@@ -15,6 +15,7 @@ mod command;
 mod component;
 mod go;
 mod installer;
+mod interpreter;
 mod own_tests;
 mod project;
 mod python;
@@ -31,7 +32,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 pub use bundle::{Bundle, BundleLimits};
-pub use cache::Cache;
+pub use cache::{COMPILED_CODE, Cache};
 pub use error::{BuildError, Code};
 pub use manifest::{Language, Manifest};
 pub use own_tests::test;
@@ -89,6 +90,20 @@ pub fn build(source: &Path, output: &Path, progress: &dyn Progress) -> Result<Bu
 /// There is no app in `source`, or its manifest is wrong.
 pub fn manifest_of(source: &Path) -> Result<Manifest, BuildError> {
     Ok(Project::open(source)?.manifest)
+}
+
+/// Makes ready, in the user's cache, what builds of the app in `source` get faster by and none waits for.
+///
+/// # Errors
+/// There is no such app, or a tool fails; builds work without.
+pub fn prepare(source: &Path) -> Result<(), BuildError> {
+    let cache = Cache::of_user()?;
+    for source in &Project::open(source)?.components {
+        if let Origin::Directory { path, language: Language::Python, entry } = &source.origin {
+            PythonGuest::open(path, entry.as_deref())?.prepare(&cache, &Silent)?;
+        }
+    }
+    Ok(())
 }
 
 /// [`build`] with a given cache.

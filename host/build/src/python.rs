@@ -8,10 +8,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::cache::{Cache, Inputs};
+use super::cache::{COMPILED_FUNCTIONS, Cache, Inputs};
 use super::command;
 use super::error::{BuildError, Code};
 use super::installer;
+use super::interpreter::{AppFiles, Interpreter};
 use super::manifest::FILE_NAME;
 use super::progress::Progress;
 use super::sdk::Sdk;
@@ -21,6 +22,9 @@ const COMPONENTIZE_PY: &str = "componentize-py==0.25.1";
 /// Oldest Python that the SDK runs on.
 const PYTHON_MINIMUM: (u32, u32) = (3, 11);
 const REQUIREMENTS: &str = "requirements.txt";
+/// What names of directories of interpreters begin with.
+const INTERPRETER: &str = "interpreter-";
+const INTERPRETERS_KEPT: usize = 2;
 
 /// A Python guest about to be built.
 pub struct PythonGuest<'a> {
@@ -61,6 +65,9 @@ impl<'a> PythonGuest<'a> {
     pub fn build(&self, cache: &Cache, progress: &dyn Progress) -> Result<Vec<u8>, BuildError> {
         let python = self.environment(cache, progress)?;
         let packages = self.packages(&python, cache, progress)?;
+        if let Some(component) = self.loaded(packages.as_deref(), cache, progress)? {
+            return Ok(component);
+        }
         let output = tempfile::tempdir().map_err(BuildError::io("create a directory in", &std::env::temp_dir()))?;
         let component = output.path().join("component.wasm");
         let mut tool = Command::new(&python);
@@ -93,6 +100,67 @@ impl<'a> PythonGuest<'a> {
             });
         }
         fs::read(&component).map_err(BuildError::io("read", &component))
+    }
+
+    /// The component, made by an interpreter that is ready; `None` if there is none, or it is not for this app: componentize-py
+    /// then makes it, or says what is wrong.
+    fn loaded(
+        &self,
+        packages: Option<&Path>,
+        cache: &Cache,
+        progress: &dyn Progress,
+    ) -> Result<Option<Vec<u8>>, BuildError> {
+        let Some(interpreter) = Interpreter::open(cache.directory("python")?.join(self.interpreter())) else {
+            return Ok(None);
+        };
+        let sdk = Sdk::Python.unpacked(cache)?.join("src");
+        let app = AppFiles { module: &self.module, sdk: &sdk, project: self.directory, packages };
+        if app.have_native_code() {
+            return Ok(None);
+        }
+        progress.step(&format!("the interpreter loads {}", self.module));
+        match interpreter.load(&app) {
+            Ok(component) => Ok(Some(component)),
+            Err(error) => {
+                progress.detail(&format!("not loaded: {error:#}"));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Makes the interpreter ready that apps are loaded into, if it is not: that takes as long as a build without it.
+    pub fn prepare(&self, cache: &Cache, progress: &dyn Progress) -> Result<(), BuildError> {
+        let python = self.environment(cache, progress)?;
+        let parent = cache.directory("python")?;
+        cache.filled(&format!("python/{}", self.interpreter()), |target| {
+            let mut tool = Command::new(&python);
+            tool.args(["-m", "styx.build", "--interpreter", "--wit"])
+                .arg(Sdk::FirstWit.unpacked(cache)?)
+                .arg("-o")
+                .arg(target)
+                .env("PYTHONPATH", Sdk::Python.unpacked(cache)?.join("src"))
+                .env("PYTHONDONTWRITEBYTECODE", "1")
+                .env_remove("PYTHONHOME")
+                .current_dir(target);
+            progress.step("componentize-py packs an interpreter");
+            let failed = |output| BuildError::new(Code::BuildFailed, "the interpreter cannot be packed").output(output);
+            run(&mut tool, progress, failed)?;
+            Interpreter::complete(target, &cache.directory(COMPILED_FUNCTIONS)?)
+                .map_err(|error| failed(format!("{error:#}")))
+        })?;
+        drop_interpreters(&parent)
+    }
+
+    /// Its directory's name: of all that it is made from.
+    fn interpreter(&self) -> String {
+        let key = Inputs::default()
+            .add("tool", COMPONENTIZE_PY)
+            .add("sdk", Sdk::Python.digest())
+            .add("wit", Sdk::FirstWit.digest())
+            .add("wasmtime", styx_engine::WASMTIME_VERSION)
+            .add("for", std::env::consts::ARCH)
+            .digest();
+        format!("{INTERPRETER}{}", &key[..16])
     }
 
     /// What runs the project's tests: pytest if the machine has it, else the standard library's unittest.
@@ -146,6 +214,24 @@ impl<'a> PythonGuest<'a> {
         })?;
         Ok(Some(installed))
     }
+}
+
+/// Deletes interpreters of other versions but the newest: each has 100 MB.
+fn drop_interpreters(directory: &Path) -> Result<(), BuildError> {
+    let entries = fs::read_dir(directory).map_err(BuildError::io("list", directory))?;
+    let mut found: Vec<_> = entries
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let is_one = entry.file_name().to_string_lossy().starts_with(INTERPRETER);
+            is_one.then(|| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))?
+        })
+        .collect();
+    found.sort_unstable_by(|left, right| right.cmp(left));
+    for (_, path) in found.iter().skip(INTERPRETERS_KEPT) {
+        // Another build may have dropped it; one that reads it falls back.
+        let _ = fs::remove_dir_all(path);
+    }
+    Ok(())
 }
 
 fn pip(python: &Path) -> Command {

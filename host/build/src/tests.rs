@@ -158,6 +158,56 @@ fn a_guest_in_python_with_a_package() {
     assert_eq!(error.hint, "`styx build -o FILE` writes the bundle to another place");
 }
 
+#[test]
+fn a_guest_in_python_is_loaded_by_an_interpreter_that_is_ready() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = directory.path().join("counter");
+    let app = |import: &str| {
+        // In every run another, so that no component of an earlier one is taken.
+        format!(
+            "{import}\nfrom styx import Context, Operator\n# {}\n\ncounter = Operator(\"counter\")\n\n@counter.register\ndef add(ctx: Context, n: int) -> int:\n    return n\n",
+            directory.path().display()
+        )
+    };
+    let built = |import: &str| {
+        write(
+            &source,
+            &[("counter.py", &app(import)), ("helper/inner.py", "import statistics\nX = 1\n"), ("note.txt", "x")],
+        );
+        let (steps, output) = (Steps::default(), directory.path().join("counter.zip"));
+        let report = build(&source, &output, &steps).unwrap_or_else(|error| panic!("{error}\n{}", error.output));
+        assert!(!report.components[0].cached);
+        let read = Bundle::read(&fs::read(&output).unwrap(), &BundleLimits::default()).unwrap();
+        (steps.0.into_inner().unwrap().join("\n"), read.components["counter"].clone())
+    };
+    write(&source, &[("counter.py", &app(""))]);
+    prepare(&source).unwrap_or_else(|error| panic!("{error}\n{}", error.output));
+
+    // A module of the library that the SDK does not need, a package without a file of its own, and something to print.
+    let (steps, loaded) = built("import decimal\nfrom helper import inner\nprint(decimal.Decimal(inner.X))");
+    assert!(steps.contains("the interpreter loads counter") && !steps.contains("componentize-py"), "{steps}");
+    // The SDK has imported the library's module of the name before it knows of the app's.
+    let mine = "kwlist = softkwlist = []\niskeyword = issoftkeyword = lambda name: False\n";
+    write(&source, &[("keyword.py", mine)]);
+    let (steps, _) = built("import keyword");
+    assert!(steps.contains("componentize-py packs counter"), "{steps}");
+    fs::remove_file(source.join("keyword.py")).unwrap();
+    // A file that is read.
+    let (steps, packed) = built("NOTE = open(__file__.replace('counter.py', 'note.txt')).read()");
+    assert!(
+        steps.contains("the interpreter loads counter") && steps.contains("componentize-py packs counter"),
+        "{steps}"
+    );
+
+    let engine = styx_engine::Engine::in_little_space(directory.path().join("cache")).unwrap();
+    let [loaded, packed] = [loaded, packed].map(|component| {
+        let checked = engine.check_upload(&component).unwrap();
+        (checked.sdk, format!("{:?}", checked.operators))
+    });
+    assert_eq!(loaded, packed);
+    assert!(loaded.1.contains("counter"), "{}", loaded.1);
+}
+
 /// Its cart is what the benchmark compares with the other languages' on a server.
 #[test]
 fn a_guest_in_c() {

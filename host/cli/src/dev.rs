@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use notify::{Event, EventKind, RecursiveMode, Watcher};
 use reqwest::Method;
+use styx_build::{COMPILED_CODE, Cache};
+use styx_server::config::{Flags, ServerConfig};
 
 use crate::Global;
 use crate::client::Client;
@@ -36,9 +38,15 @@ pub(crate) fn run(global: &Global, source: &Path, output: &Output) -> Result<(),
         CliError::new("WATCH", message, "the system's limit on watched files may be met (fs.inotify.max_user_watches)")
     })?;
     let mut server = Server::of(&client, global, &source, output)?;
+    let mut preparing = None;
     loop {
-        if let Err(error) = crate::deploy::run(&client, &source, None, Options::default(), output) {
-            output.error(&error);
+        match crate::deploy::run(&client, &source, None, Options::default(), output) {
+            // While the user thinks: the next builds are faster for it.
+            Ok(()) => {
+                let source = source.clone();
+                preparing.get_or_insert_with(|| std::thread::spawn(move || styx_build::prepare(&source)));
+            }
+            Err(error) => output.error(&error),
         }
         output.note("  waiting for changes; Ctrl-C ends it");
         loop {
@@ -67,12 +75,15 @@ impl Server {
         let program = std::env::current_exe()
             .map_err(|error| CliError::new("IO", format!("this program cannot be found: {error}"), ""))?;
         let address = |url: &str| url.rsplit("://").next().unwrap_or(url).trim_end_matches('/').to_owned();
-        let child = Command::new(program)
-            .arg("server")
-            .args(["--admin-addr", &socket(&address(&global.admin_url))?])
-            .args(["--ingress-addr", &socket(&address(&global.ingress_url))?])
-            .arg("--data-dir")
-            .arg(source.join(".styx"))
+        let (admin, ingress) = (socket(&address(&global.admin_url))?, socket(&address(&global.ingress_url))?);
+        let data = source.join(".styx");
+        let mut server = Command::new(program);
+        server.arg("server").args(["--admin-addr", &admin]).args(["--ingress-addr", &ingress]);
+        server.arg("--data-dir").arg(&data);
+        if let Some(cache) = code_of_user(source, &data)? {
+            server.arg("--cache-dir").arg(cache);
+        }
+        let child = server
             .current_dir(source)
             // It ends with this process, however that ends.
             .arg("--while-stdin")
@@ -113,6 +124,17 @@ impl Drop for Server {
     }
 }
 
+/// The user's directory of compiled code, which all apps of his share: what one has had compiled, the next need not. `None` if
+/// the app's settings name another.
+fn code_of_user(source: &Path, data: &Path) -> Result<Option<PathBuf>, CliError> {
+    let config = ServerConfig::resolve(Flags::default().with("data_dir", data), source)?;
+    if config.cache_dir != config.data_dir.join("cache") {
+        return Ok(None);
+    }
+    let directory = Cache::of_user().and_then(|cache| cache.directory(COMPILED_CODE));
+    directory.map(Some).map_err(crate::build::refused)
+}
+
 /// The address of a port of this machine, as the server takes it.
 fn socket(address: &str) -> Result<String, CliError> {
     let local = address.replace("localhost", "127.0.0.1");
@@ -125,12 +147,13 @@ fn socket(address: &str) -> Result<String, CliError> {
     }
 }
 
-/// A file of the app that has changed, within some time; and nothing has for a moment since.
+/// A file of the app that has changed, within some time; and nothing of the app has for a moment since. What else changes there,
+/// as the server's data do with every call, counts for nothing.
 fn changed(source: &Path, changes: &Receiver<notify::Result<Event>>, within: Duration) -> Option<PathBuf> {
     let mut found = None;
-    let mut wait = within;
+    let mut until = Instant::now() + within;
     loop {
-        match changes.recv_timeout(wait) {
+        match changes.recv_timeout(until.saturating_duration_since(Instant::now())) {
             Ok(Ok(event)) if !matches!(event.kind, EventKind::Access(_)) => {
                 let of_app = event.paths.iter().find_map(|path| {
                     let path = path.strip_prefix(source).ok()?;
@@ -138,11 +161,14 @@ fn changed(source: &Path, changes: &Receiver<notify::Result<Event>>, within: Dur
                 });
                 if let Some(path) = of_app {
                     found.get_or_insert(path);
-                    wait = SETTLE;
+                    until = Instant::now() + SETTLE;
                 }
             }
             Ok(_) => {}
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return found,
+        }
+        if Instant::now() >= until {
+            return found;
         }
     }
 }
@@ -171,6 +197,30 @@ mod tests {
         {
             assert!(!is_source(Path::new(file)), "{file}");
         }
+    }
+
+    #[test]
+    fn a_change_is_noticed_while_the_server_writes() {
+        let (sender, changes) = channel();
+        let event = |path: &str| Ok(Event::new(EventKind::Any).add_path(path.into()));
+        sender.send(event("/app/shop.py")).unwrap();
+        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let stopped = stop.clone();
+        let writing = std::thread::spawn(move || {
+            while !stopped.load(std::sync::atomic::Ordering::Relaxed) {
+                sender.send(event("/app/.styx/log/1")).unwrap();
+                std::thread::sleep(SETTLE / 10);
+            }
+        });
+        let started = Instant::now();
+        let found = changed(Path::new("/app"), &changes, Duration::from_secs(5));
+        let nothing = changed(Path::new("/app"), &changes, SETTLE);
+        let took = started.elapsed();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        writing.join().unwrap();
+        assert_eq!(found, Some(PathBuf::from("shop.py")));
+        assert_eq!(nothing, None);
+        assert!(took < Duration::from_secs(4), "{took:?}");
     }
 
     #[test]

@@ -31,6 +31,9 @@ enum Unusable {
 /// Grows when the compiler is given something else of the same component.
 const CODE_VERSION: u64 = 1;
 
+/// Directory of compiled functions, beside the code of components.
+const FUNCTIONS: &str = "functions";
+
 /// The cache of one engine configuration.
 pub(crate) struct Artifacts {
     directory: PathBuf,
@@ -111,18 +114,17 @@ impl Artifacts {
         let host = |error: std::io::Error| CompileError::Host(format!("{error} (in {})", self.directory.display()));
         let scratch = tempfile::Builder::new().prefix("compile-").tempdir_in(&self.directory).map_err(host)?;
         let code = scratch.path().join("code");
+        let functions = self.directory.join(FUNCTIONS);
         let exported = direct::with_module_exported(bytes);
         let bytes = exported.as_deref().unwrap_or(bytes);
         match compiler {
             Compiler::InProcess => {
-                let compiled =
-                    engine.precompile_component(bytes).map_err(|error| CompileError::Refused(one_line(&error)))?;
-                write(&code, &compiled).map_err(host)?;
+                write(&code, &compiler::compile(bytes, &functions)?).map_err(host)?;
             }
             Compiler::Child(program) => {
                 let component = scratch.path().join("component");
                 write(&component, bytes).map_err(host)?;
-                compiler::run_child(program, &component, &code)?;
+                compiler::run_child(program, &component, &code, &functions)?;
             }
         }
         let note = scratch.path().join("checksum");

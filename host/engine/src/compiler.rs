@@ -5,8 +5,10 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
 
 use crate::config::{self, Purpose};
+use crate::functions::Functions;
 
 /// The place where components are compiled.
 #[derive(Clone, Debug, Default)]
@@ -46,11 +48,12 @@ const ADDRESS_SPACE_MAX: u64 = 4 << 30;
 const REFUSED: u8 = 3;
 
 /// Runs the child and waits for it.
-pub(crate) fn run_child(program: &Path, component: &Path, code: &Path) -> Result<(), CompileError> {
+pub(crate) fn run_child(program: &Path, component: &Path, code: &Path, functions: &Path) -> Result<(), CompileError> {
     let output = Command::new(program)
         .arg(COMPILE_ARGUMENT)
         .arg(component)
         .arg(code)
+        .arg(functions)
         .env_clear()
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -71,12 +74,44 @@ pub(crate) fn run_child(program: &Path, component: &Path, code: &Path) -> Result
     }
 }
 
-/// The main function of the child: `program __compile COMPONENT CODE`. Call it when the first
+/// A component, compiled in this process and without bounds, for whoever builds components and runs them while he does; and by the
+/// same compiler, so that an upload of what is built finds its functions compiled.
+///
+/// # Errors
+/// If the component does not compile.
+pub fn compile_for_build(component: &[u8], functions: &Path) -> Result<Vec<u8>, String> {
+    compile(component, functions).map_err(|error| error.to_string())
+}
+
+/// What runs that, without a pool.
+///
+/// # Errors
+/// If the host cannot run WebAssembly.
+pub fn engine_for_build() -> Result<wasmtime::Engine, String> {
+    wasmtime::Engine::new(&config::wasmtime_config(Purpose::Compile)).map_err(|error| one_line(&error))
+}
+
+/// Compiles a component, in this process; what is in the directory of compiled functions need not be compiled.
+pub(crate) fn compile(component: &[u8], functions: &Path) -> Result<Vec<u8>, CompileError> {
+    let functions = Arc::new(Functions::open(functions));
+    let host = |error: wasmtime::Error| CompileError::Host(one_line(&error));
+    let mut config = config::wasmtime_config(Purpose::Compile);
+    config.enable_incremental_compilation(functions.clone()).map_err(host)?;
+    let engine = wasmtime::Engine::new(&config).map_err(host)?;
+    let code = engine.precompile_component(component).map_err(|error| CompileError::Refused(one_line(&error)))?;
+    if let Err(error) = functions.keep() {
+        // The next compilation takes longer.
+        tracing::warn!("compiled functions cannot be kept: {error}");
+    }
+    Ok(code)
+}
+
+/// The main function of the child: `program __compile COMPONENT CODE FUNCTIONS`. Call it when the first
 /// argument is [`COMPILE_ARGUMENT`].
 pub fn compile_child_main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().skip(2).collect();
-    let [component, code] = &arguments[..] else {
-        eprintln!("usage: {COMPILE_ARGUMENT} COMPONENT CODE (called by the server itself)");
+    let [component, code, functions] = &arguments[..] else {
+        eprintln!("usage: {COMPILE_ARGUMENT} COMPONENT CODE FUNCTIONS (called by the server itself)");
         return ExitCode::from(2);
     };
     for (resource, limit) in
@@ -91,9 +126,8 @@ pub fn compile_child_main() -> ExitCode {
     // SAFETY: a system call on this process with plain numbers.
     let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) };
     let compiled = std::fs::read(component).map_err(|error| (1, error.to_string())).and_then(|bytes| {
-        let engine =
-            wasmtime::Engine::new(&config::wasmtime_config(Purpose::Compile)).map_err(|error| (1, one_line(&error)))?;
-        engine.precompile_component(&bytes).map_err(|error| (REFUSED, one_line(&error)))
+        compile(&bytes, Path::new(functions))
+            .map_err(|error| (if matches!(error, CompileError::Refused(_)) { REFUSED } else { 1 }, error.to_string()))
     });
     let written = compiled.and_then(|bytes| write(Path::new(code), &bytes).map_err(|error| (1, error.to_string())));
     match written {

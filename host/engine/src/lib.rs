@@ -24,6 +24,7 @@ mod determinism;
 mod direct;
 mod engine;
 mod executor;
+mod functions;
 mod guest;
 mod imports;
 mod instance;
@@ -39,7 +40,7 @@ mod tasks;
 mod upload;
 mod wasi;
 
-pub use compiler::{COMPILE_ARGUMENT, Compiler, compile_child_main};
+pub use compiler::{COMPILE_ARGUMENT, Compiler, compile_child_main, compile_for_build, engine_for_build};
 pub use config::WASMTIME_VERSION;
 pub use determinism::Determinism;
 pub use engine::{Engine, EngineOptions, LoadError};

@@ -1,9 +1,12 @@
 """`python -m styx.build`: a Python project becomes a component.
 
     python -m styx.build ENTRY --wit DIR [--path DIR] [--deps DIR] -o OUT.wasm
+    python -m styx.build --interpreter --wit DIR -o NEW_DIRECTORY
 
 Runs the pinned componentize-py on `styx._component`, next to a generated module
-that imports ENTRY. An error is one line, `file:line: what is wrong`, and exit
+that imports ENTRY. With `--interpreter` it makes `interpreter.wasm`, which takes an app
+in later (`styx._interpreter`), and `library`, the standard library's sources, of which it
+loads what the app asks for. An error is one line, `file:line: what is wrong`, and exit
 status 1.
 """
 
@@ -24,6 +27,8 @@ from styx._report import MARK
 #: The only version whose components were tried against the host.
 COMPONENTIZE_PY = "0.25.1"
 _WORLD = "function"
+#: Files of the SDK that no component has.
+NOT_INSIDE = ("build.py", "testing.py")
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z")
 
 
@@ -49,18 +54,48 @@ def build(entry: str, *, wit: Path, project: Path, deps: Path | None, output: Pa
         # The project comes before its dependencies, as in a plain Python process.
         paths = [generated, sdk, project.resolve(), *([deps.resolve()] if deps else [])]
         _check(entry, sdk, project.resolve(), deps.resolve() if deps else None, paths)
-        command = [*tool, "--quiet", "--wit-path", str(wit), "--world", _WORLD, "componentize", "styx._component"]
-        for path in paths:
-            command += ["--python-path", str(path)]
         partial = generated / "out.wasm"
-        command += ["--output", str(partial)]
-        # Another virtual environment's packages must not slip in; the working directory must not either.
-        environment = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")}
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", cwd=generated, env=environment)
-        if done.returncode != 0 or not partial.exists():
-            raise BuildError(_explain(done.stdout + done.stderr, paths, entry, deps))
+        said = _componentize(tool, "styx._component", wit, paths, partial)
+        if said is not None:
+            raise BuildError(_explain(said, paths, entry, deps))
         output.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(partial, output)
+
+
+def interpreter(*, wit: Path, output: Path) -> None:
+    """Makes an interpreter that takes an app in later, in a new directory. Raises `BuildError`."""
+    os.nice(15)  # Nobody waits for it, and builds that somebody waits for run beside it.
+    tool = _componentize_py()
+    with tempfile.TemporaryDirectory(prefix="styx-build-") as folder:
+        generated = Path(folder)
+        sdk, project, deps = (generated / name for name in ("sdk", "project", "deps"))
+        _copy_sdk(sdk)
+        project.mkdir()
+        deps.mkdir()
+        (generated / "library").mkdir()
+        # The same places as those of an app.
+        paths = [generated, sdk, project, deps]
+        partial = generated / "out.wasm"
+        said = _componentize(tool, "styx._interpreter", wit, paths, partial)
+        if said is not None:
+            raise BuildError(_explain(said, paths, "the interpreter"))
+        output.mkdir(parents=True, exist_ok=True)
+        shutil.move(partial, output / "interpreter.wasm")
+        shutil.move(generated / "library", output / "library")
+
+
+def _componentize(tool: list[str], module: str, wit: Path, paths: list[Path], output: Path) -> str | None:
+    """Runs componentize-py. What it said, if it failed."""
+    command = [*tool, "--quiet", "--wit-path", str(wit), "--world", _WORLD, "componentize", module]
+    for path in paths:
+        command += ["--python-path", str(path)]
+    command += ["--output", str(output)]
+    # Another virtual environment's packages must not slip in; the working directory must not either.
+    environment = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")}
+    done = subprocess.run(
+        command, capture_output=True, text=True, errors="replace", cwd=output.parent, env=environment
+    )
+    return None if done.returncode == 0 and output.exists() else done.stdout + done.stderr
 
 
 def _check(entry: str, sdk: Path, project: Path, deps: Path | None, paths: list[Path]) -> None:
@@ -81,7 +116,7 @@ def _check(entry: str, sdk: Path, project: Path, deps: Path | None, paths: list[
 def _copy_sdk(target: Path) -> None:
     """Only the SDK itself: what else lies in this process's site-packages stays out of the component."""
     shutil.copytree(
-        Path(__file__).parent, target / "styx", ignore=shutil.ignore_patterns("__pycache__", "build.py", "testing.py")
+        Path(__file__).parent, target / "styx", ignore=shutil.ignore_patterns("__pycache__", *NOT_INSIDE)
     )
 
 
@@ -156,13 +191,19 @@ def _host_path(file: str, paths: list[Path]) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """The command line. Returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m styx.build", description="Builds a component of a Python project.")
-    parser.add_argument("entry", help="module that registers the functions, as in an import")
+    parser.add_argument("entry", nargs="?", help="module that registers the functions, as in an import")
     parser.add_argument("--wit", type=Path, required=True, help="directory of the guest contract (guest.wit)")
     parser.add_argument("--path", type=Path, default=Path("."), help="directory of the project (default: this one)")
     parser.add_argument("--deps", type=Path, help="directory of installed packages (pip install --target)")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="file to write")
+    parser.add_argument("--interpreter", action="store_true", help="make an interpreter that takes an app in later")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="file to write, or directory")
     options = parser.parse_args(arguments)
+    if options.interpreter == (options.entry is not None):
+        parser.error("give either an entry or --interpreter")
     try:
+        if options.interpreter:
+            interpreter(wit=options.wit.resolve(), output=options.output.resolve())
+            return 0
         build(
             options.entry,
             wit=options.wit.resolve(),
