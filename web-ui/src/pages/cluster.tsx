@@ -34,6 +34,7 @@ function Processes() {
               <td>
                 {node.ingress && <>calls at {line(node.ingress)}</>}
                 {node.leads && <Leads leads={node.leads} />}
+                {isStandby(node) && <>leads if need be, at {line(node.admin ?? '')}</>}
               </td>
             </tr>
           ))}
@@ -43,9 +44,11 @@ function Processes() {
   );
 }
 
+const isStandby = ({ role, leads }: Schemas['NodeView']): boolean => role === 'coordinator' && !leads;
+
 const ROLES: Record<Schemas['NodeRole'], (node: Schemas['NodeView']) => string> = {
   single: () => 'everything',
-  coordinator: ({ leads }) => (leads ? 'coordinator' : 'coordinator, stands by'),
+  coordinator: node => (isStandby(node) ? 'coordinator, stands by' : 'coordinator'),
   worker: ({ worker }) => (worker == null ? 'worker, no member' : `worker ${worker}`),
   gateway: () => 'gateway',
 };
