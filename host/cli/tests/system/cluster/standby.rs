@@ -233,6 +233,7 @@ async fn listed(cluster: &Cluster, is_so: impl Fn(&[&Value]) -> bool) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_leads_lists_who_stands_by() {
     let Some((mut cluster, _store)) = pair("standby-listed", "1h").await else { return };
+    let is_empty = |beside: &[&Value]| beside.is_empty();
     let is_alive = |beside: &[&Value]| beside.len() == 1 && beside[0]["status"] == "alive";
     let seen = listed(&cluster, is_alive).await;
     let (leader, standby) = (&seen["nodes"][0], beside(&seen)[0]);
@@ -256,17 +257,17 @@ async fn whoever_leads_lists_who_stands_by() {
 
     // Who is stopped is not, nor who leads by now.
     cluster.stop(Role::Standby).await;
-    listed(&cluster, <[_]>::is_empty).await;
+    listed(&cluster, is_empty).await;
     again(&mut cluster).await;
     listed(&cluster, is_alive).await;
     cluster.kill(&[Role::Coordinator]).await;
     cluster.swap().unwrap();
-    let seen = listed(&cluster, <[_]>::is_empty).await;
+    let seen = listed(&cluster, is_empty).await;
     assert_eq!(seen["nodes"][0]["leads"]["why"], "took-over", "{seen}");
     // Long enough for it to look twice.
     let since = Instant::now();
     while since.elapsed() < Duration::from_secs(11) {
-        listed(&cluster, <[_]>::is_empty).await;
+        listed(&cluster, is_empty).await;
     }
     again(&mut cluster).await;
     let seen = listed(&cluster, is_alive).await;
