@@ -206,6 +206,24 @@ test('a worker that is killed is told of, and when it is back', async ({ page })
   check();
 });
 
+test('a coordinator that stands by is shown as such', async ({ page }) => {
+  // It takes a log that outlives machines: what the one that leads would tell of it is put into what it tells.
+  await page.route('**/v1/nodes', async route => {
+    const response = await route.fetch();
+    const { nodes } = (await response.json()) as { nodes: object[] };
+    const standby = { ...nodes[0], name: 'two', node: '00000000c0ffee02', silent_ms: 3000, leads: null };
+    await route.fulfill({ response, json: { nodes: [nodes[0], { ...standby, admin: '10.0.0.2:9070' }] } });
+  });
+  await page.goto(`${server.admin}/cluster`);
+  const processes = page.getByRole('region', { name: 'Processes' }).last();
+  await expect(processes.getByRole('row', { name: /^coordinator coordinator alive answers here/ })).toBeVisible();
+  await expect(
+    processes.getByRole('row', {
+      name: /^two coordinator, stands by alive 3.0 s ago .* leads if need be, at 10.0.0.2:9070$/,
+    }),
+  ).toBeVisible();
+});
+
 test('the overview shows what gateways answer, and who is lost', async ({ page }) => {
   const check = watch(page, server.admin);
   await page.goto(server.admin);

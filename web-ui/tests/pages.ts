@@ -39,6 +39,9 @@ export async function look(page: Page, name: string): Promise<void> {
     await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
     await page.setViewportSize(viewport);
     await isAccessible(page);
+    // What stays beside the page, however far it is scrolled, is as high as all of it.
+    const height = await page.evaluate(() => document.documentElement.scrollHeight);
+    await page.setViewportSize({ ...viewport, height });
     await page.screenshot({ path: `${SHOTS}${name}-${variant}.png`, fullPage: true });
   }
   await page.emulateMedia({ colorScheme: 'light' });

@@ -5,7 +5,8 @@ import { Server } from './server';
 
 let server: Server;
 test.beforeAll(async () => {
-  server = await Server.single();
+  // Nobody is watched who does not ask for it.
+  server = await Server.single(undefined, '--trace-sample', 'off');
   await server.deploy('shop');
   for (const item of ['apple', 'pear', 'plum']) await server.call(`shop/stock/${item}/put`, [1000, 3]);
 });
@@ -99,6 +100,35 @@ test('lines come as they are written, and are chosen', async ({ page }) => {
   await page.reload();
   await expect(page.getByLabel('Function')).toHaveValue('order.buy');
   await expect(lines.getByText('live wants 1 kinds')).toBeVisible();
+  check();
+});
+
+test('an entity shows who wrote it last, and what that has changed', async ({ page }) => {
+  const check = watch(page, server.admin);
+  await server.call('shop/stock/fig/put', [10, 5]);
+  await page.goto(`${server.admin}/state/shop/stock/fig`);
+  const write = page.getByRole('region', { name: 'Last write' });
+  await expect(write.getByText('Not recorded')).toBeVisible();
+  const { id } = await server.watched('shop/stock/fig/take', [4]);
+  const changed = write.getByRole('region', { name: 'What has changed' });
+  await expect(changed).toHaveText('  {−   "pieces": 10,+   "pieces": 6,    "price": 5  }', { timeout: 15_000 });
+  await expect(changed.locator('del')).toHaveText('−   "pieces": 10,');
+  await expect(write.getByRole('link', { name: 'stock.take' })).toHaveAttribute('href', `/requests/${id}`);
+  await expect(write.getByText('nobody watched')).toHaveCount(0);
+  await look(page, 'entity-change');
+  // Somebody whom nobody watched comes afterwards.
+  await server.call('shop/stock/fig/take', [1]);
+  await expect(write.getByText('It is another by now')).toBeVisible({ timeout: 15_000 });
+  await expect(changed.locator('ins')).toHaveText('+   "pieces": 6,');
+  // It was not there before; it was the same; it is too large.
+  await server.watched('shop/drawer/lid/keep', [['a', 'b']]);
+  await page.goto(`${server.admin}/state/shop/drawer/lid`);
+  await expect(write).toContainText('It was not there before.');
+  await expect(changed.locator('ins')).toHaveCount(4);
+  await server.watched('shop/drawer/lid/keep', [['a', 'b']]);
+  await expect(write).toContainText('It was the same before.', { timeout: 15_000 });
+  await server.watched('shop/drawer/lid/fill', [5000]);
+  await expect(write).toContainText('larger than 4 KiB', { timeout: 15_000 });
   check();
 });
 

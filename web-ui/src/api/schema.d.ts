@@ -470,8 +470,8 @@ export interface paths {
         };
         /**
          * The processes of the cluster: who is there, since when, of which release, with how much memory and disk
-         * @description Workers and gateways report every two seconds. Who says nothing any more stays in the list for ten minutes, as `lost`; who was
-         *     told to end does not. Coordinators that stand by report to nobody.
+         * @description Workers and gateways report every two seconds, coordinators that stand by every five, through the store. Who says nothing any
+         *     more stays in the list for ten minutes, as `lost`; who was told to end does not.
          */
         get: operations["nodes"];
         put?: never;
@@ -668,8 +668,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Who wrote an entity last, of the requests that were watched
-         * @description Nothing is noted of others: with `--trace-sample all` every request is watched. What the entity was before is not kept.
+         * Who wrote an entity last, of the requests that were watched, and what it was before
+         * @description Nothing is noted of others: with `--trace-sample all` every request is watched.
          */
         get: operations["last_write"];
         put?: never;
@@ -822,7 +822,7 @@ export interface components {
             urgent: boolean;
         };
         /** @enum {string} */
-        AttentionKind: "worker-lost" | "gateway-lost" | "disk-nearly-full" | "snapshot-old" | "hot-partition";
+        AttentionKind: "worker-lost" | "gateway-lost" | "standby-lost" | "disk-nearly-full" | "snapshot-old" | "hot-partition";
         AttentionList: {
             attention: components["schemas"]["Attention"][];
         };
@@ -887,6 +887,11 @@ export interface components {
         };
         /** @enum {string} */
         ChangeKind: "added" | "removed" | "changed";
+        /**
+         * @description Whether it is known what a write has made of an entity.
+         * @enum {string}
+         */
+        ChangeKnown: "yes" | "too_large" | "no";
         /** @enum {string} */
         ChangeOf: "operator" | "function" | "export" | "import" | "limit" | "component";
         /** @description What a version would change. */
@@ -1042,6 +1047,12 @@ export interface components {
             /** @description `json` or `base64`. */
             encoding: string;
             value: unknown;
+        };
+        /** @description What a write has made of an entity. */
+        EntityChange: {
+            after?: components["schemas"]["EncodedValue"] | null;
+            before?: components["schemas"]["EncodedValue"] | null;
+            known: components["schemas"]["ChangeKnown"];
         };
         /** @description An entity and the epoch as of which it was read. */
         EntityView: components["schemas"]["EncodedValue"] & {
@@ -1200,8 +1211,6 @@ export interface components {
         IdentityView: {
             /** @description Null for all. */
             apps?: string[] | null;
-            /** @description Whether this port takes calls as well, at `/v1/call`, for pages, which may ask only where they are from. */
-            calls: boolean;
             /**
              * @description Where this process takes calls otherwise, as it was bound: `0.0.0.0:8080` is port 8080 of any address; null where
              *     gateways do, which are in `/v1/nodes`.
@@ -1226,6 +1235,7 @@ export interface components {
         };
         /** @description Who wrote an entity last, as far as anybody has watched. */
         LastWrite: {
+            change?: components["schemas"]["EntityChange"] | null;
             recorded?: components["schemas"]["RequestSummary"] | null;
         };
         /** @description A coordinator that leads. */
@@ -1489,7 +1499,7 @@ export interface components {
         /** @description Something that has happened. */
         News: components["schemas"]["MemberNews"] | components["schemas"]["DeploymentNews"] | components["schemas"]["SnapshotNews"] | components["schemas"]["QuarantineNews"];
         NodeList: {
-            /** @description This process first; then workers by their number, then gateways. */
+            /** @description This process first; then coordinators that stand by, workers by their number, gateways. */
             nodes: components["schemas"]["NodeView"][];
         };
         /**

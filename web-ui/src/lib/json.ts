@@ -13,21 +13,24 @@ export function parse(text: string): Json {
   return LONG.test(text) ? new Reader(text).document() : (JSON.parse(text) as Json);
 }
 
-export const stringify = (value: Json, indent = ''): string => {
+/** As people read it; what fits into a line of this width is one. */
+export const stringify = (value: Json, indent = '', width = 80): string => {
   if (value instanceof ExactNumber) return value.text;
   if (value === null || typeof value !== 'object') return JSON.stringify(value);
   const inner = `${indent}  `;
   if (Array.isArray(value)) {
     if (value.every(part => part === null || typeof part !== 'object' || part instanceof ExactNumber)) {
       const flat = `[${value.map(part => stringify(part)).join(', ')}]`;
-      if (flat.length <= 80) return flat;
+      if (flat.length <= Math.max(width, 2)) return flat;
     }
-    return `[\n${value.map(part => inner + stringify(part, inner)).join(',\n')}\n${indent}]`;
+    return `[\n${value.map(part => inner + stringify(part, inner, width)).join(',\n')}\n${indent}]`;
   }
-  const parts = Object.entries(value).map(([name, part]) => `${JSON.stringify(name)}: ${stringify(part, inner)}`);
+  const parts = Object.entries(value).map(
+    ([name, part]) => `${JSON.stringify(name)}: ${stringify(part, inner, width)}`,
+  );
   if (parts.length === 0) return '{}';
   const flat = `{ ${parts.join(', ')} }`;
-  return flat.length <= 80 && !flat.includes('\n')
+  return flat.length <= width && !flat.includes('\n')
     ? flat
     : `{\n${parts.map(part => inner + part).join(',\n')}\n${indent}}`;
 };

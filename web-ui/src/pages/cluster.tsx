@@ -11,7 +11,7 @@ function Processes() {
   const nodes = useNodes();
   const release = nodes.data?.nodes[0]?.version;
   return (
-    <Card title="Processes" note="workers and gateways report every two seconds">
+    <Card title="Processes" note="they report every few seconds">
       <Pending of={nodes} />
       {nodes.data && (
         <Table
@@ -21,7 +21,7 @@ function Processes() {
           {nodes.data.nodes.map(node => (
             <tr key={node.node ?? node.role}>
               <td>
-                <bdi>{line(node.name)}</bdi> <span className="quiet">{ROLES[node.role](node.worker)}</span>
+                <bdi>{line(node.name)}</bdi> <span className="quiet">{ROLES[node.role](node)}</span>
               </td>
               <td>
                 <Tag kind={node.status === 'alive' ? 'good' : 'bad'}>{node.status}</Tag>
@@ -34,6 +34,7 @@ function Processes() {
               <td>
                 {node.ingress && <>calls at {line(node.ingress)}</>}
                 {node.leads && <Leads leads={node.leads} />}
+                {isStandby(node) && <>leads if need be, at {line(node.admin ?? '')}</>}
               </td>
             </tr>
           ))}
@@ -43,10 +44,12 @@ function Processes() {
   );
 }
 
-const ROLES: Record<Schemas['NodeRole'], (worker: number | null | undefined) => string> = {
+const isStandby = ({ role, leads }: Schemas['NodeView']): boolean => role === 'coordinator' && !leads;
+
+const ROLES: Record<Schemas['NodeRole'], (node: Schemas['NodeView']) => string> = {
   single: () => 'everything',
-  coordinator: () => 'coordinator',
-  worker: worker => (worker == null ? 'worker, no member' : `worker ${worker}`),
+  coordinator: node => (isStandby(node) ? 'coordinator, stands by' : 'coordinator'),
+  worker: ({ worker }) => (worker == null ? 'worker, no member' : `worker ${worker}`),
   gateway: () => 'gateway',
 };
 

@@ -141,6 +141,7 @@ function Sentence({ cluster, apps, live, now, history }: Figures) {
 const PLACES: Record<Schemas['AttentionKind'], readonly [string, string]> = {
   'worker-lost': ['/cluster', 'Who is there'],
   'gateway-lost': ['/cluster', 'Who is there'],
+  'standby-lost': ['/cluster', 'Who is there'],
   'disk-nearly-full': ['/cluster', 'All disks'],
   'snapshot-old': ['/snapshots', 'Which there are'],
   'hot-partition': ['/cluster', 'All partitions'],

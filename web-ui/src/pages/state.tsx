@@ -1,9 +1,10 @@
 // Committed state: operators, entities by key, values as they are.
 import { useState, type FormEvent } from 'react';
 import { Link, useLocation, useSearch } from 'wouter';
-import { path } from '../api/client';
+import { path, type Schemas } from '../api/client';
 import { saveExport, useApps, useChange, useEntity, useEntries, useLastWrite } from '../api/hooks';
 import { Button, Card, Copy, ErrorNotice, Notice, Page, Pending, Table, Tag } from '../components/basics';
+import { Change, hex, isSame, type Encoded } from '../components/change';
 import { brief, Text, Value } from '../components/value';
 import { ago, bytes, count, line, shorten } from '../lib/format';
 import type { Json } from '../lib/json';
@@ -193,18 +194,27 @@ export function Entity({ app, operator, name }: { app: string; operator: string;
       )}
       {entity.data && (
         <Card title="Last write" note="of the requests that were watched">
-          <LastWrite app={app} operator={operator} name={name} />
+          <LastWrite app={app} operator={operator} name={name} now={entity.data} at={entity.dataUpdatedAt} />
         </Card>
       )}
     </Page>
   );
 }
 
-/** Who wrote it last, as far as anybody has watched. */
-function LastWrite({ app, operator, name }: { app: string; operator: string; name: string }) {
+interface Now {
+  app: string;
+  operator: string;
+  name: string;
+  /** What it is, and when that was read. */
+  now: Schemas['EntityView'];
+  at: number;
+}
+
+/** Who wrote it last, as far as anybody has watched, and what that has changed. */
+function LastWrite({ app, operator, name, now, at }: Now) {
   const write = useLastWrite(app, operator, name);
   if (!write.data) return <Pending of={write} />;
-  const { recorded } = write.data;
+  const { recorded, change } = write.data;
   if (!recorded) {
     return (
       <p className="quiet">
@@ -212,34 +222,42 @@ function LastWrite({ app, operator, name }: { app: string; operator: string; nam
       </p>
     );
   }
+  // One of the two may have been read before the other was written.
+  const isOfNow = write.dataUpdatedAt >= at && recorded.epoch != null && recorded.epoch <= now.epoch;
+  const isKnown = change?.known === 'yes';
   return (
-    <p>
-      <Link href={path('requests', recorded.request_id)}>
-        <bdi>
-          {line(recorded.operator)}.{line(recorded.function)}
-        </bdi>
-      </Link>{' '}
-      of <bdi>{line(recorded.key)}</bdi>, transaction {recorded.tid}
-      {recorded.epoch != null && <>, epoch {count(recorded.epoch)}</>},{' '}
-      {ago(new Date(recorded.begun_us / 1000).toISOString())}.{' '}
-      <span className="quiet">A request that nobody watched may have come since.</span>
-    </p>
+    <>
+      <p>
+        <Link href={path('requests', recorded.request_id)}>
+          <bdi>
+            {line(recorded.operator)}.{line(recorded.function)}
+          </bdi>
+        </Link>{' '}
+        of <bdi>{line(recorded.key)}</bdi>, transaction {recorded.tid}
+        {recorded.epoch != null && <>, epoch {count(recorded.epoch)}</>},{' '}
+        {ago(new Date(recorded.begun_us / 1000).toISOString())}.{' '}
+        {!isKnown && <span className="quiet">A request that nobody watched may have come since.</span>}
+      </p>
+      {isKnown && isOfNow && !isSame(change.after as Encoded, now as Encoded) && (
+        <Notice kind="info" title="It is another by now">
+          A request that nobody watched has written it since. This is what the one above has changed:
+        </Notice>
+      )}
+      {isKnown && <Change before={change.before as Encoded} after={change.after as Encoded} />}
+      {change?.known === 'too_large' && (
+        <p className="quiet">What it was before is not kept: it is larger than 4 KiB, or it is one of many.</p>
+      )}
+    </>
   );
 }
 
-/** Bytes as people read them: sixteen a row, and what of them is text. */
+/** Bytes as people read them. */
 function Bytes({ text }: { text: string }) {
   const raw = atob(text);
-  const rows: string[] = [];
-  for (let at = 0; at < Math.min(raw.length, 4096); at += 16) {
-    const part = raw.slice(at, at + 16);
-    const hex = [...part].map(char => char.charCodeAt(0).toString(16).padStart(2, '0')).join(' ');
-    rows.push(`${at.toString(16).padStart(6, '0')}  ${hex.padEnd(47)}  ${part.replace(/[^ -~]/g, '·')}`);
-  }
   return (
     <>
       <p className="quiet">{bytes(raw.length)}</p>
-      <Text text={rows.join('\n')} />
+      <Text text={hex(raw.slice(0, 4096)).join('\n')} />
       {raw.length > 4096 && <p className="quiet">The first 4 KiB.</p>}
       <Copy text={text} label="Copy as base64" />
     </>

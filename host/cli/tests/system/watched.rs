@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -84,4 +85,49 @@ async fn workers_tell_together_of_a_graph_that_they_share() {
     watched(&cluster, "testkit/a/root/chatter", json!([2])).await;
     let lines = cluster.to_admin(Method::GET, "/v1/logs").send().await.unwrap().text().await.unwrap();
     assert_eq!(lines.matches("event: line").count(), 2, "{lines}");
+}
+
+/// What is told of the last write of an entity, values only: before and after.
+async fn change(server: &impl Endpoints, key: &str) -> (Value, Value) {
+    let told = server.get(&format!("/v1/state/testkit/a/{key}/last-write")).await;
+    assert_eq!(told["change"]["known"], "yes", "{key}: {told}");
+    (told["change"]["before"]["value"].clone(), told["change"]["after"]["value"].clone())
+}
+
+/// Many that are watched at a time change the same: each that commits changes what the one before has made of it.
+async fn the_last_of_many(server: &(impl Endpoints + Sync), target: &str, arguments: Value, keys: &[&str]) {
+    const AT_A_TIME: usize = 32;
+    let calls = (0..AT_A_TIME).map(|_| watched(server, target, arguments.clone()));
+    let traces = join_all(calls).await;
+    assert!(traces.iter().all(|trace| trace["status"] == "committed"), "{traces:?}");
+    let kinds: BTreeSet<&str> = traces.iter().map(|trace| last(trace)["kind"].as_str().unwrap()).collect();
+    println!("{target}: {kinds:?}");
+    for key in keys {
+        let list = |length: usize| json!(vec![7; length]);
+        assert_eq!(change(server, key).await, (list(AT_A_TIME - 1), list(AT_A_TIME)), "{key}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_entity_was_before_is_known_however_it_was_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Process::with_testkit(directory.path(), &["--trace-sample", "off"]).await;
+    the_last_of_many(&server, "testkit/a/one/append", json!([7]), &["one"]).await;
+    the_last_of_many(&server, "testkit/a/two/append_all", json!([["three"], 7]), &["two", "three"]).await;
+    watched(&server, "testkit/a/one/delete", json!([])).await;
+    assert_eq!(change(&server, "one").await, (json!(vec![7; 32]), Value::Null));
+    watched(&server, "testkit/a/one/append", json!([8])).await;
+    assert_eq!(change(&server, "one").await, (Value::Null, json!([8])));
+    // One that runs beside the epochs.
+    let trace = watched(&server, "testkit/a/one/append_slowly", json!([9, 100_000_000])).await;
+    assert_eq!(last(&trace)["kind"], "long", "{trace}");
+    assert_eq!(change(&server, "one").await, (json!([8]), json!([8, 9])));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workers_know_what_their_entities_were_before() {
+    let cluster = Cluster::with_testkit(2).await;
+    let others: Vec<String> = (0..4).map(|n| format!("k{n}")).collect();
+    let keys = ["root", "k0", "k1", "k2", "k3"];
+    the_last_of_many(&cluster, "testkit/a/root/append_all", json!([others, 7]), &keys).await;
 }

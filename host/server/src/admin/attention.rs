@@ -14,7 +14,7 @@ use super::queries::Queries;
 use crate::clock::now;
 use crate::handle::Handle;
 use crate::http::ApiError;
-use crate::nodes::{Disk, KnownNode, NodeReport, NodeRole, SILENT, TrafficReport};
+use crate::nodes::{Disk, KnownNode, NodeReport, NodeRole, TrafficReport};
 
 /// A snapshot may be so many intervals old.
 const INTERVALS: u32 = 6;
@@ -53,6 +53,7 @@ pub struct Attention {
 pub enum AttentionKind {
     WorkerLost,
     GatewayLost,
+    StandbyLost,
     DiskNearlyFull,
     SnapshotOld,
     HotPartition,
@@ -81,7 +82,7 @@ pub async fn attention(
 }
 
 fn lost(node: &KnownNode, live: bool) -> Option<Attention> {
-    if node.age < SILENT {
+    if !node.is_lost() {
         return None;
     }
     let (name, ago) = (&node.report.name, seconds(node.age));
@@ -105,7 +106,16 @@ fn lost(node: &KnownNode, live: bool) -> Option<Attention> {
             detail: format!("This gateway said that it is there {ago} ago for the last time."),
             action: "Start it again; until then its clients have to call another one.".into(),
         }),
-        NodeRole::Single | NodeRole::Coordinator => None,
+        NodeRole::Coordinator => Some(Attention {
+            kind: AttentionKind::StandbyLost,
+            urgent: false,
+            title: format!("{name} is lost"),
+            detail: format!("This coordinator, which stood by, said that it is there {ago} ago for the last time."),
+            action:
+                "Start it again: until then nobody takes over from the one that leads, unless another one stands by."
+                    .into(),
+        }),
+        NodeRole::Single => None,
     }
 }
 
@@ -258,7 +268,7 @@ mod tests {
     use styx_protocol::ids::{NodeId, WorkerId};
 
     use super::*;
-    use crate::nodes::{FunctionCounts, Latency};
+    use crate::nodes::{FunctionCounts, Latency, SILENT};
 
     fn node(role: NodeRole, age: Duration) -> KnownNode {
         let report = NodeReport { role, name: "w".into(), ..crate::nodes::Own::new(role, "w".into()).report() };
@@ -272,6 +282,8 @@ mod tests {
         assert!(of(NodeRole::Worker, 4, true).is_some_and(|one| !one.urgent && one.detail.contains("4s ago")));
         assert!(of(NodeRole::Worker, 4, false).is_some_and(|one| one.urgent));
         assert!(of(NodeRole::Gateway, 4, true).is_some_and(|one| one.kind == AttentionKind::GatewayLost));
+        assert_eq!(of(NodeRole::Coordinator, 15, true), None);
+        assert!(of(NodeRole::Coordinator, 17, true).is_some_and(|one| one.kind == AttentionKind::StandbyLost));
     }
 
     #[test]

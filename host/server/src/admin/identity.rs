@@ -21,8 +21,6 @@ pub struct IdentityView {
     scopes: Vec<Scope>,
     /// Null for all.
     apps: Option<Vec<String>>,
-    /// Whether this port takes calls as well, at `/v1/call`, for pages, which may ask only where they are from.
-    calls: bool,
     /// Where this process takes calls otherwise, as it was bound: `0.0.0.0:8080` is port 8080 of any address; null where
     /// gateways do, which are in `/v1/nodes`.
     #[schema(value_type = Option<String>)]
@@ -39,7 +37,6 @@ pub async fn identity(State(calls): State<Calls>, Extension(visitor): Extension<
         known: identity.is_known,
         scopes: grant.scopes.clone(),
         apps: grant.apps.clone(),
-        calls: calls.0.is_some(),
         ingress: calls.0.and_then(|(_, address)| address),
     })
 }

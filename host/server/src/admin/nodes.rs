@@ -12,12 +12,12 @@ use super::Admin;
 use super::cluster::number;
 use super::queries::Queries;
 use crate::http::ApiError;
-use crate::nodes::{Disk, KnownNode, Leads, NodeReport, NodeRole, SILENT};
+use crate::nodes::{Disk, KnownNode, Leads, NodeReport, NodeRole};
 use styx_protocol::ids::WorkerId;
 
 #[derive(Serialize, ToSchema)]
 pub struct NodeList {
-    /// This process first; then workers by their number, then gateways.
+    /// This process first; then coordinators that stand by, workers by their number, gateways.
     nodes: Vec<NodeView>,
 }
 
@@ -45,14 +45,14 @@ pub struct NodeView {
     admin: Option<String>,
     /// Where it takes calls, as it was bound; null if it does not.
     ingress: Option<String>,
-    /// Since when it leads and why; null if it is no coordinator.
+    /// Since when it leads and why; null if it is no coordinator, or stands by.
     leads: Option<LeadsView>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeStatus {
-    /// It was heard of within three seconds.
+    /// It was heard of lately: within three seconds, or sixteen if it is a coordinator that stands by.
     Alive,
     /// It says nothing any more, and nobody has told it to end.
     Lost,
@@ -106,7 +106,7 @@ impl NodeView {
     fn other(known: KnownNode, worker: Option<u32>) -> Self {
         NodeView {
             node: Some(format!("{:016x}", known.node.0)),
-            status: if known.age < SILENT { NodeStatus::Alive } else { NodeStatus::Lost },
+            status: if known.is_lost() { NodeStatus::Lost } else { NodeStatus::Alive },
             worker,
             silent_ms: Some(known.age.as_millis() as u64),
             ..NodeView::of(known.report)
@@ -116,8 +116,8 @@ impl NodeView {
 
 /// The processes of the cluster: who is there, since when, of which release, with how much memory and disk
 ///
-/// Workers and gateways report every two seconds. Who says nothing any more stays in the list for ten minutes, as `lost`; who was
-/// told to end does not. Coordinators that stand by report to nobody.
+/// Workers and gateways report every two seconds, coordinators that stand by every five, through the store. Who says nothing any
+/// more stays in the list for ten minutes, as `lost`; who was told to end does not.
 #[utoipa::path(get, path = "/v1/nodes", responses((status = 200, body = NodeList)))]
 pub async fn nodes(State(admin): State<Admin>, State(queries): State<Queries>) -> Result<Json<NodeList>, ApiError> {
     let members = queries.overview().await?.members;
@@ -133,6 +133,11 @@ pub async fn nodes(State(admin): State<Admin>, State(queries): State<Queries>) -
         .map(|known| (worker(known.node), known))
         .map(|(at, known)| NodeView::other(known, at))
         .collect();
-    others.sort_by_key(|node| (node.role == NodeRole::Gateway, node.worker.is_none(), node.worker));
+    let rank = |role| match role {
+        NodeRole::Single | NodeRole::Coordinator => 0,
+        NodeRole::Worker => 1,
+        NodeRole::Gateway => 2,
+    };
+    others.sort_by_key(|node| (rank(node.role), node.worker.is_none(), node.worker));
     Ok(Json(NodeList { nodes: std::iter::once(own).chain(others).collect() }))
 }

@@ -11,7 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::queries::{Queries, unexpected};
 use crate::gateway::parse_id;
 use crate::http::{ApiError, Options, PathParts, shorten};
-use crate::observe::{Question, RequestSummary, RequestTrace, Told, merge, summary};
+use crate::observe::{Change, Question, RequestSummary, RequestTrace, Told, Writer, merge, summary};
 
 /// Most requests of a list.
 const LIMIT_MAX: usize = 1000;
@@ -66,7 +66,7 @@ impl Queries {
         Ok(merge(parts.collect()))
     }
 
-    /// The newest request that has written an entity, of those that were watched.
+    /// The newest request that has written an entity, of those that were watched, and what it made of it, if that is known.
     ///
     /// # Errors
     /// No worker can say now.
@@ -75,20 +75,21 @@ impl Queries {
         app: String,
         operator: String,
         key: String,
-    ) -> Result<Option<RequestSummary>, ApiError> {
+    ) -> Result<Option<(RequestSummary, Option<Change>)>, ApiError> {
         let told = self.observed(&Question::Writers { app, operator, key }).await?;
-        let mut writers: Vec<(u64, String)> = Vec::new();
+        let mut writers: Vec<Writer> = Vec::new();
         for told in told {
             if let Told::Writers(found) = told {
                 writers.extend(found);
             }
         }
-        writers.sort_by_key(|(tid, _)| std::cmp::Reverse(*tid));
-        writers.dedup();
-        for (_, id) in writers {
-            let Ok(id) = id.parse() else { continue };
+        // Of a request that several have seen, whoever knows what it wrote comes first.
+        writers.sort_by_key(|writer| (std::cmp::Reverse(writer.tid), writer.change.is_none()));
+        writers.dedup_by(|one, other| one.request_id == other.request_id);
+        for writer in writers {
+            let Ok(id) = writer.request_id.parse() else { continue };
             if let Some(trace) = self.trace(id).await?.filter(|trace| trace.status == "committed") {
-                return Ok(Some(summary(&trace)));
+                return Ok(Some((summary(&trace), writer.change)));
             }
         }
         Ok(None)

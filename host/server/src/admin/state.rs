@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use styx_protocol::abort::Code;
 use styx_protocol::catalog::Catalog;
-use styx_protocol::entity::Key;
+use styx_protocol::entity::{Key, Value};
 
 use super::apps::app_of;
 use super::queries::{Queries, unexpected};
 use crate::http::{ApiError, Options, PathParts, nearest::suggestion, shorten, status_of};
-use crate::observe::RequestSummary;
+use crate::observe::{Change, RequestSummary};
 use styx_driver::wire::{AdminQuery, Bytes, Response};
 use utoipa::{IntoParams, ToSchema};
 
@@ -103,11 +103,48 @@ pub async fn get(
 pub struct LastWrite {
     /// Null if no request that was watched has written it, or those are forgotten. One that nobody watched may have come since.
     recorded: Option<RequestSummary>,
+    /// Null if nothing is recorded.
+    change: Option<EntityChange>,
 }
 
-/// Who wrote an entity last, of the requests that were watched
+/// What a write has made of an entity.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct EntityChange {
+    known: ChangeKnown,
+    /// Null if it was not there, or that is not known.
+    before: Option<EncodedValue>,
+    /// Null if it was deleted, or that is not known. If it is not what the entity is now, somebody whom nobody watched has
+    /// written it since.
+    after: Option<EncodedValue>,
+}
+
+/// Whether it is known what a write has made of an entity.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeKnown {
+    Yes,
+    /// A value is larger than 4 KiB, or all that the request has changed is larger than 64 KiB.
+    TooLarge,
+    /// It is not known.
+    No,
+}
+
+impl EntityChange {
+    fn of(change: Option<Change>) -> Self {
+        let encoded = |value: Option<Value>| value.map(|value| EncodedValue::of(&value));
+        match change {
+            Some(Change::Kept { before, after }) => {
+                EntityChange { known: ChangeKnown::Yes, before: encoded(before), after: encoded(after) }
+            }
+            Some(Change::TooLarge) => EntityChange { known: ChangeKnown::TooLarge, before: None, after: None },
+            None => EntityChange { known: ChangeKnown::No, before: None, after: None },
+        }
+    }
+}
+
+/// Who wrote an entity last, of the requests that were watched, and what it was before
 ///
-/// Nothing is noted of others: with `--trace-sample all` every request is watched. What the entity was before is not kept.
+/// Nothing is noted of others: with `--trace-sample all` every request is watched.
 #[utoipa::path(
     get,
     path = "/v1/state/{app}/{operator}/{key}/last-write",
@@ -119,7 +156,8 @@ pub async fn last_write(
     PathParts((app, operator, key)): PathParts<(String, String, String)>,
 ) -> Result<Json<LastWrite>, ApiError> {
     operator_of(&queries.handle.catalog(), &app, &operator)?;
-    Ok(Json(LastWrite { recorded: queries.last_write(app, operator, key).await? }))
+    let (recorded, change) = queries.last_write(app, operator, key).await?.unzip();
+    Ok(Json(LastWrite { recorded, change: change.map(EntityChange::of) }))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

@@ -21,8 +21,14 @@ use styx_protocol::ids::NodeId;
 /// Pause between two reports of a node.
 pub const EVERY: Duration = Duration::from_secs(2);
 
+/// Pause between two reports of a coordinator that stands by, through the store; and between two looks for them.
+pub const STANDBY_EVERY: Duration = Duration::from_secs(5);
+
 /// Who has said nothing for so long is lost.
 pub const SILENT: Duration = Duration::from_secs(3);
+
+/// The same of a coordinator that stands by: a report may just have been missed by the last look, and the store be slow.
+pub const STANDBY_SILENT: Duration = Duration::from_secs(16);
 
 /// Most bytes of a report: as many as the counters of all functions that are counted take, with long names.
 const REPORT_BYTES_MAX: usize = 2 << 20;
@@ -31,7 +37,7 @@ const REPORT_BYTES_MAX: usize = 2 << 20;
 const NODES_MAX: usize = 512;
 
 /// A node that has said nothing for so long is shown no more.
-const GONE: Duration = Duration::from_secs(600);
+pub const GONE: Duration = Duration::from_secs(600);
 
 /// What the processes of a cluster have reported.
 #[derive(Debug, Default)]
@@ -59,6 +65,14 @@ pub struct KnownNode {
     pub node: NodeId,
     pub age: Duration,
     pub report: NodeReport,
+}
+
+impl KnownNode {
+    /// Whether it has said nothing for too long.
+    pub fn is_lost(&self) -> bool {
+        let silent = if self.report.role == NodeRole::Coordinator { STANDBY_SILENT } else { SILENT };
+        self.age >= silent
+    }
 }
 
 impl Nodes {
@@ -100,7 +114,7 @@ impl Nodes {
             let report = heard.report.clone()?;
             Some(KnownNode { node: *node, age: heard.at.elapsed(), report })
         });
-        let (alive, silent): (Vec<_>, Vec<_>) = known.partition(|known| known.age < SILENT);
+        let (alive, silent): (Vec<_>, Vec<_>) = known.partition(|known| !known.is_lost());
         // A gateway that was started again is another node at the same place.
         let replaced = |lost: &KnownNode| {
             let place =

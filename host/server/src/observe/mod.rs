@@ -6,6 +6,7 @@
 //! second, with what their execution itself tells.
 
 mod audit;
+mod changes;
 mod conflicts;
 mod logs;
 mod merge;
@@ -15,6 +16,7 @@ mod traced;
 mod view;
 
 pub use audit::{Audit, AuditEntry};
+pub use changes::Change;
 pub(crate) use conflicts::conflicts;
 pub use logs::Lines;
 pub use merge::{merge, summary};
@@ -22,5 +24,5 @@ pub use recording::{Recorder, SLOW, marked};
 pub use traced::{Traced, Watched};
 pub use view::{
     LogEntry, Question, RequestSummary, RequestTrace, Told, TraceAccess, TraceAttempt, TraceCall, TraceConflict,
-    TracePhase,
+    TracePhase, Writer,
 };

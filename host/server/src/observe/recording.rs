@@ -13,9 +13,12 @@ use styx_protocol::interface::SEPARATOR;
 use styx_protocol::replies::Reply;
 use styx_protocol::transaction::Transaction;
 
+use super::changes::Change;
 use super::logs::Lines;
 use super::names::Names;
-use super::view::{LogEntry, Question, RequestTrace, Told, TraceAccess, TraceAttempt, TraceCall, TraceConflict};
+use super::view::{
+    LogEntry, Question, RequestTrace, Told, TraceAccess, TraceAttempt, TraceCall, TraceConflict, Writer,
+};
 use crate::clock::now;
 use crate::http::FunctionStats;
 use crate::traces::{Received, SpanContext};
@@ -211,6 +214,9 @@ impl Recorder {
                 trace.begun_us = Some(transaction.time.0).filter(|time| *time > 0).unwrap_or(attempt.begun_us);
             }
             trace.tid = Some(transaction.tid.0);
+            // What an execution would have written counts no more when there is another.
+            let former = trace.attempts.iter_mut().flat_map(|former| &mut former.accesses);
+            former.for_each(|access| access.change = None);
             if trace.attempts.len() < ATTEMPTS_MAX {
                 trace.attempts.push(attempt);
             }
@@ -318,15 +324,14 @@ impl Recorder {
                     let named = access.operator == foreign || trace.app == app && access.operator == operator;
                     named && access.written && !access.range && access.key == key
                 };
-                let wrote = |trace: &&RequestTrace| {
-                    let last = trace.attempts.last();
-                    last.is_some_and(|last| last.accesses.iter().any(|access| is_it(trace, access)))
+                let wrote = |trace: &RequestTrace| {
+                    let write = trace.attempts.last()?.accesses.iter().find(|access| is_it(trace, access))?;
+                    Some(Writer { tid: trace.tid?, request_id: trace.request_id.clone(), change: write.change.clone() })
                 };
                 let kept = lock(&self.kept);
                 let ended = kept.requests.values().filter(|trace| trace.status != "aborted");
-                let writers = ended.filter(wrote).filter_map(|trace| Some((trace.tid?, trace.request_id.clone())));
-                let mut writers: Vec<(u64, String)> = writers.collect();
-                writers.sort_by_key(|(tid, _)| std::cmp::Reverse(*tid));
+                let mut writers: Vec<Writer> = ended.filter_map(wrote).collect();
+                writers.sort_by_key(|writer| std::cmp::Reverse(writer.tid));
                 writers.truncate(WRITERS_MAX);
                 Told::Writers(writers)
             }
@@ -482,6 +487,7 @@ fn accesses(execution: &Execution, names: Names<'_>) -> Vec<TraceAccess> {
         written: access.is_write(),
         deleted: matches!(access.write(), Some(None)),
         bytes: access.write().flatten().map(|value| value.len() as u64),
+        change: None,
     });
     let ranges = execution.footprint.ranges.iter().map(|read| TraceAccess {
         operator: names.operator(read.operator),
@@ -548,7 +554,8 @@ fn weight(trace: &RequestTrace) -> usize {
         let items = attempt.calls.len() + attempt.accesses.len() + attempt.conflicts.len();
         let keys = attempt.calls.iter().map(|call| call.key.len()).sum::<usize>()
             + attempt.accesses.iter().map(|access| access.key.len()).sum::<usize>();
-        ITEM * (items + 1) + keys
+        let values = attempt.accesses.iter().filter_map(|access| access.change.as_ref()).map(Change::weight);
+        ITEM * (items + 1) + keys + values.sum::<usize>()
     };
     2 * ITEM + trace.key.len() + trace.attempts.iter().map(attempt).sum::<usize>()
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use styx_engine::Profile;
-use styx_protocol::attempt::{Attempt, Execution, Mode, Overlay, Reader};
+use styx_protocol::attempt::{Access, Attempt, Execution, Mode, Overlay, Reader};
 use styx_protocol::catalog::Catalog;
+use styx_protocol::entity::{Entity, Value};
 use styx_protocol::executor::Executor;
 use styx_protocol::state::State;
 use styx_protocol::task::{
@@ -13,6 +14,7 @@ use styx_protocol::task::{
 use styx_protocol::transaction::Transaction;
 
 use super::Recorder;
+use super::changes::{self, Reads};
 use super::names::Names;
 use super::recording::accesses_of;
 use super::view::TraceAttempt;
@@ -42,8 +44,21 @@ pub struct Traced<E> {
     recorder: Arc<Recorder>,
 }
 
+/// What was seen of an execution from outside.
+#[derive(Default)]
+struct Seen {
+    /// When it began and ended.
+    took: (u64, u64),
+    profile: Option<Box<Profile>>,
+}
+
 fn clock() -> u64 {
     now().0
+}
+
+/// What is known of an entity at the start of an epoch.
+fn at_start(state: &State) -> impl Fn(&Entity) -> Option<Option<Value>> {
+    |entity| (!state.lacks(entity)).then(|| state.get(entity).cloned())
 }
 
 impl<E: Watched> Traced<E> {
@@ -52,12 +67,12 @@ impl<E: Watched> Traced<E> {
     }
 
     #[cold]
-    fn watch<T>(&mut self, run: impl FnOnce(&mut E) -> T) -> (T, (u64, u64), Option<Box<Profile>>) {
+    fn watch<T>(&mut self, run: impl FnOnce(&mut E) -> T) -> (T, Seen) {
         self.executor.watch(clock);
         let begun = clock();
         let result = run(&mut self.executor);
         let took = (begun, clock());
-        (result, took, self.executor.watched())
+        (result, Seen { took, profile: self.executor.watched() })
     }
 
     /// Keeps what an execution itself tells, if it aborted.
@@ -72,21 +87,26 @@ impl<E: Watched> Traced<E> {
     fn aborted(&self, kind: &str, transaction: &Transaction, execution: &Execution, catalog: &Catalog) {
         if self.recorder.admits_unwatched() {
             let at = clock();
-            self.tell(kind, transaction, (at, at), execution, None, catalog);
+            let seen = Seen { took: (at, at), profile: None };
+            self.tell(kind, transaction, seen, execution, catalog, |_| None);
         }
     }
 
+    /// `before`: what an entity was before its writes, where that is known.
     fn tell(
         &self,
         kind: &str,
         transaction: &Transaction,
-        took: (u64, u64),
+        Seen { took, profile }: Seen,
         execution: &Execution,
-        profile: Option<Box<Profile>>,
         catalog: &Catalog,
+        before: impl Fn(&Entity) -> Option<Option<Value>>,
     ) {
         let names = Names::of(catalog, transaction.request.operator);
-        let attempt = self.recorder.of_execution(kind, took, execution, profile, names);
+        let mut attempt = self.recorder.of_execution(kind, took, execution, profile, names);
+        if execution.outcome.is_ok() && !execution.drifted && !execution.postponed {
+            changes::note(&mut attempt.accesses, execution, before);
+        }
         self.recorder.attempted(transaction, catalog, attempt);
     }
 
@@ -94,10 +114,9 @@ impl<E: Watched> Traced<E> {
     fn tell_part(
         &self,
         transaction: &Transaction,
-        (begun, ended): (u64, u64),
+        Seen { took, profile }: Seen,
         attempt: &Attempt,
         progress: &Progress,
-        profile: Option<Box<Profile>>,
         is_root: bool,
     ) {
         let catalog = attempt.catalog();
@@ -112,14 +131,18 @@ impl<E: Watched> Traced<E> {
             Mode::Cached => "cached",
             Mode::Strict { .. } => "strict",
         };
+        let mut accesses = accesses_of(attempt.so_far(), names);
+        if outcome != "aborted" && !attempt.is_doomed() {
+            changes::note(&mut accesses, attempt.so_far(), |entity| attempt.before(entity));
+        }
         let told = TraceAttempt {
             calls: profile.as_ref().map(|profile| self.recorder.profiled(profile, names)).unwrap_or_default(),
             cut: profile.is_some_and(|profile| profile.cut),
-            accesses: accesses_of(attempt.so_far(), names),
+            accesses,
             outcome: outcome.into(),
             code: abort.map(|abort| abort.code.as_str().into()),
             message: abort.map(|abort| super::recording::shown(&abort.message)),
-            ..self.recorder.of_execution(mode, (begun, ended), &Execution::default(), None, names)
+            ..self.recorder.of_execution(mode, took, &Execution::default(), None, names)
         };
         let told = TraceAttempt { fuel: attempt.used().fuel, ..told };
         self.recorder.attempted(transaction, catalog, told);
@@ -134,8 +157,8 @@ impl<E: Executor + Watched> Executor for Traced<E> {
             self.unwatched("lock_free", transaction, &execution, catalog);
             return execution;
         }
-        let (execution, took, profile) = self.watch(|executor| executor.execute(transaction, state, catalog));
-        self.tell("lock_free", transaction, took, &execution, profile, catalog);
+        let (execution, seen) = self.watch(|executor| executor.execute(transaction, state, catalog));
+        self.tell("lock_free", transaction, seen, &execution, catalog, at_start(state));
         execution
     }
 
@@ -153,9 +176,12 @@ impl<E: Executor + Watched> Executor for Traced<E> {
             self.unwatched("fallback", transaction, &fell_back.0, catalog);
             return fell_back;
         }
-        let ((execution, overlay), took, profile) =
+        let ((execution, overlay), seen) =
             self.watch(|executor| executor.fall_back(transaction, state, catalog, overlay, cached));
-        self.tell("fallback", transaction, took, &execution, profile, catalog);
+        let start = at_start(state);
+        let before =
+            |entity: &Entity| overlay.get(entity).map_or_else(|| start(entity), |decided| Some(decided.clone()));
+        self.tell("fallback", transaction, seen, &execution, catalog, before);
         (execution, overlay)
     }
 
@@ -163,8 +189,14 @@ impl<E: Executor + Watched> Executor for Traced<E> {
         if !self.recorder.wants(task.transaction.request.id) {
             return self.executor.run_long(task, reader);
         }
-        let (execution, took, profile) = self.watch(|executor| executor.run_long(task, reader));
-        self.tell("long", &task.transaction, took, &execution, profile, &task.catalog);
+        let reads = Reads::default();
+        let reader = reads.of(reader);
+        let (execution, seen) = self.watch(|executor| executor.run_long(task, reader));
+        // What it has read is what it was when it commits. What it only writes may have changed meanwhile.
+        let accesses = &execution.footprint.accesses;
+        let before =
+            |entity: &Entity| accesses.get(entity).is_some_and(Access::is_read).then(|| reads.get(entity)).flatten();
+        self.tell("long", &task.transaction, seen, &execution, &task.catalog, before);
         execution
     }
 }
@@ -186,12 +218,12 @@ impl<E: TaskExecutor + Watched> TaskExecutor for Traced<E> {
             return started;
         }
         self.recorder.is_worker(view.me);
-        let (started, took, profile) = self.watch(|executor| executor.start(transaction, state, catalog, view));
+        let (started, seen) = self.watch(|executor| executor.start(transaction, state, catalog, view));
         match &started {
-            Started::Local(execution) => self.tell("lock_free", transaction, took, execution, profile, catalog),
-            Started::Distributed(attempt, progress) => {
-                self.tell_part(transaction, took, attempt, progress, profile, true);
+            Started::Local(execution) => {
+                self.tell("lock_free", transaction, seen, execution, catalog, at_start(state));
             }
+            Started::Distributed(attempt, progress) => self.tell_part(transaction, seen, attempt, progress, true),
         }
         started
     }
@@ -219,9 +251,9 @@ impl<E: TaskExecutor + Watched> TaskExecutor for Traced<E> {
                 AttemptSource::New(_) => false,
             },
         };
-        let (done, took, profile) = self.watch(|executor| executor.advance(task));
+        let (done, seen) = self.watch(|executor| executor.advance(task));
         let transaction = done.attempt.transaction().clone();
-        self.tell_part(&transaction, took, &done.attempt, &done.progress, profile, is_root);
+        self.tell_part(&transaction, seen, &done.attempt, &done.progress, is_root);
         done
     }
 

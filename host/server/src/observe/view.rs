@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::changes::Change;
+
 /// A request as it went: what is known of it here, or of all workers together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RequestTrace {
@@ -95,6 +97,9 @@ pub struct TraceAccess {
     pub deleted: bool,
     /// Bytes written.
     pub bytes: Option<u64>,
+    /// What it made of the entity; told by [`Question::Writers`] only.
+    #[serde(skip)]
+    pub change: Option<Change>,
 }
 
 /// A transaction that came before this one and has touched the same.
@@ -149,6 +154,15 @@ pub struct RequestSummary {
     pub attempts: u32,
 }
 
+/// A request that wrote an entity, as one worker has seen it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Writer {
+    pub tid: u64,
+    pub request_id: String,
+    /// What it made of it, as far as it is known.
+    pub change: Option<Change>,
+}
+
 /// A question to all workers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -177,8 +191,8 @@ pub enum Question {
 pub enum Told {
     Trace(Option<Box<RequestTrace>>),
     Requests(Vec<RequestTrace>),
-    /// TIDs, and ids of the requests; the newest first.
-    Writers(Vec<(u64, String)>),
+    /// The newest first.
+    Writers(Vec<Writer>),
     Logs {
         worker: u32,
         lines: Vec<LogEntry>,

@@ -6,16 +6,17 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use styx_driver::leadership::LeaseEffect;
 use styx_durability::lease::Claim;
 use styx_engine::Engine;
-use styx_storage::snapshot::{ClusterMetadata, Leases};
+use styx_storage::snapshot::{ClusterMetadata, Leases, Presence, Standbys};
+use styx_transport::NodeId;
 use tokio::sync::{Mutex, oneshot};
 
-use super::coordinator::api;
+use super::coordinator::{api, own};
 use super::node::Identity;
 use super::parts::{failed, not_started, open_log, store_error};
 use crate::admin::{Deploys, StandbyProxy, router};
@@ -27,7 +28,7 @@ use crate::diagnostics;
 use crate::error::ServerError;
 use crate::fatal::fatal_on_panic;
 use crate::http::Shutdown;
-use crate::nodes::Leads;
+use crate::nodes::{GONE, Leads, Nodes, STANDBY_EVERY};
 
 /// What a candidate needs to lead.
 pub(super) struct Candidacy {
@@ -115,6 +116,7 @@ impl Candidacy {
             config,
             identity,
             leadership,
+            leases,
             cluster_metadata,
             components,
             options,
@@ -123,7 +125,6 @@ impl Candidacy {
             proxy,
             shutdown,
             admin,
-            ..
         } = self;
         let led = open_log(&config, Some(&cluster_metadata)).and_then(|log| {
             let led = CoordinatorNode::lead(reception, options, log, engine.clone(), components.clone());
@@ -140,8 +141,11 @@ impl Candidacy {
         proxy.lead(router(api));
         tracing::info!("leads now");
         say(first, false);
+        let mut standbys = leases.standbys();
         // Until the other end is dropped.
-        while stopped.recv().is_ok() {}
+        while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(STANDBY_EVERY) {
+            look(&mut standbys, identity.node, &node.handle().stats().nodes);
+        }
         if leadership.is_lost() {
             // Nothing may be done in its name, and so nothing need be waited for: the process ends.
             std::mem::forget(node);
@@ -164,11 +168,14 @@ impl Candidacy {
         let Candidacy { config, leadership, .. } = self;
         let admin = self.options.admin.as_deref().unwrap_or_default();
         let holder = format!("{}@{admin}#{}", self.options.name, self.identity.name());
+        let own = own(config, self.admin);
+        let (mut presence, mut due) = (None::<Presence>, Instant::now());
         let mut claim = Claim::new(self.leases.clone(), holder, config.lease_term, leadership.now());
         loop {
             for effect in claim.step(&|| leadership.now()).map_err(|error| store_error(&error))? {
                 match effect {
                     LeaseEffect::Lead(until) => {
+                        // What it has said is deleted when it looks for others.
                         return LeaseRenewal::start(leadership.clone(), claim, until).map(Some).map_err(failed);
                     }
                     LeaseEffect::StandBy(holder) => {
@@ -178,19 +185,38 @@ impl Candidacy {
                             *before = Some(who.clone());
                         }
                         self.proxy.point_to(who);
+                        presence.get_or_insert_with(|| self.leases.presence(self.identity.node.0));
                         say(first, true);
                     }
                     LeaseEffect::Diagnostic(diagnostic) => diagnostics::show(&diagnostic),
                     other => unreachable!("{other:?} of one that stands by"),
                 }
             }
+            if let Some(presence) = presence.as_mut().filter(|_| due <= Instant::now()) {
+                presence.say(serde_json::to_vec(&own.report()).expect("a report can be written as JSON"));
+                due = Instant::now() + STANDBY_EVERY;
+            }
             let pause = claim.due().map_or(Duration::ZERO, |due| due.since(leadership.now()));
             match stopped.recv_timeout(pause) {
                 Err(RecvTimeoutError::Timeout) => {}
-                _ => return Ok(None),
+                _ => {
+                    // Whoever leads finds out by itself, later.
+                    let _ = presence.map(Presence::end);
+                    return Ok(None);
+                }
             }
         }
     }
+}
+
+/// Looks for those who stand by. While the store does not answer, whoever leads has other worries.
+fn look(standbys: &mut Standbys, own: NodeId, nodes: &Nodes) {
+    const LOOKS: u32 = (GONE.as_secs() / STANDBY_EVERY.as_secs()) as u32;
+    let Ok(look) = standbys.look(own.0, LOOKS) else { return };
+    for present in look.present {
+        nodes.heard(NodeId(present.node), present.report);
+    }
+    look.ended.into_iter().for_each(|node| nodes.left(NodeId(node)));
 }
 
 fn say(first: &mut First, standby: bool) {

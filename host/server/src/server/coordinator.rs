@@ -163,14 +163,18 @@ pub(super) fn api(
     leads: Leads,
 ) -> Admin {
     let options = Arc::new(config.http());
-    let own = Own::new(NodeRole::Coordinator, config.name.clone().unwrap_or_else(|| "coordinator".into()))
-        .with_data(config.data_dir.clone())
-        .with_admin(Some(admin.to_string()));
     let calls = Ingress::new(node.handle().clone(), options.clone(), shutdown.clone());
-    Admin::new(node.handle().clone(), options, shutdown.clone(), own)
+    Admin::new(node.handle().clone(), options, shutdown.clone(), own(config, admin))
         .with_deploys(deploys)
         .with_calls(calls, None)
         .with_leads(leads)
+}
+
+/// A coordinator as it reports itself.
+pub(super) fn own(config: &ServerConfig, admin: SocketAddr) -> Own {
+    Own::new(NodeRole::Coordinator, config.name.clone().unwrap_or_else(|| "coordinator".into()))
+        .with_data(config.data_dir.clone())
+        .with_admin(Some(admin.to_string()))
 }
 
 fn options(

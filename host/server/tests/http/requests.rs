@@ -117,3 +117,46 @@ async fn who_wrote_an_entity_last_is_known_of_those_who_were_watched() {
     assert_eq!(server.get("/v1/state/app/nothing/a/last-write").await.error().1, "UNKNOWN_OPERATOR");
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_entity_was_before_the_last_write_is_known_while_it_is_small() {
+    let server = Server::with_item(HttpOptions::default()).await;
+    let store = async |key: &str, function: &str, value: String, watched: &str| {
+        let request = server.to_ingress(Method::POST, &format!("/v1/call/app/item/{key}/{function}"));
+        told(request.header("styx-trace", watched).body(value)).await
+    };
+    let change =
+        async |key: &str| server.get(&format!("/v1/state/app/item/{key}/last-write")).await.json()["change"].clone();
+    let json = |value: Value| json!({ "value": value, "encoding": "json" });
+    assert_eq!(change("a").await, Value::Null);
+    store("a", "store", "[1]".into(), "0").await;
+    assert_eq!(change("a").await, Value::Null, "nobody watched");
+    store("a", "store", "[2.50]".into(), "1").await;
+    assert_eq!(change("a").await, json!({ "known": "yes", "before": json(json!([1])), "after": json(json!([2.50])) }));
+    // What nobody watches is not what is told of.
+    store("a", "store", "[3]".into(), "0").await;
+    assert_eq!(change("a").await["after"], json(json!([2.50])));
+    store("a", "store", "[4]".into(), "1").await;
+    assert_eq!(change("a").await, json!({ "known": "yes", "before": json(json!([3])), "after": json(json!([4])) }));
+    // An abort writes nothing, whatever it put.
+    store("a", "fail", "[5]".into(), "1").await;
+    assert_eq!(change("a").await["after"], json(json!([4])));
+    // It came to be; bytes that are no JSON are told as such.
+    store("b", "blob", "[1]".into(), "1").await;
+    let bytes = json!({ "value": "/3s=", "encoding": "base64" });
+    assert_eq!(change("b").await, json!({ "known": "yes", "before": null, "after": bytes }));
+    // One value too large, before or after, is not kept.
+    store("c", "store", format!("[{:?}]", "x".repeat(5000)), "1").await;
+    let too_large = json!({ "known": "too_large", "before": null, "after": null });
+    assert_eq!(change("c").await, too_large);
+    store("c", "store", "[1]".into(), "1").await;
+    assert_eq!(change("c").await, too_large);
+    store("c", "store", "[2]".into(), "1").await;
+    assert_eq!(change("c").await["before"], json(json!([1])));
+    // How a request went holds no values.
+    let answer = store("d", "store", "[\"secret\"]".into(), "1").await;
+    let trace = trace(&server, &answer).await;
+    assert_eq!(trace.json()["status"], "committed");
+    assert!(!trace.text().contains("secret"), "{}", trace.text());
+    server.stop().await;
+}

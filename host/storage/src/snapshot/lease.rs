@@ -23,6 +23,7 @@ use super::error::SnapshotError;
 use super::location::{RetryPolicy, StoreLocation};
 use super::objects::{Fetched, Objects};
 use super::runtime::Runtime;
+use super::standbys::{Presence, Standbys};
 
 const OBJECT: &str = "lease";
 const CHECK: &str = "lease.check";
@@ -140,6 +141,16 @@ impl Leases {
             Swapped::Written(version) => Acquired::Ours(Lease { objects: self.objects.clone(), record, version }),
             Swapped::Lost(theirs) => Acquired::Theirs(theirs),
         })
+    }
+
+    /// Says in the store that `node` stands by.
+    pub fn presence(&self, node: u64) -> Presence {
+        Presence::new(self.objects.clone(), node)
+    }
+
+    /// Those who say so.
+    pub fn standbys(&self) -> Standbys {
+        Standbys::new(self.objects.clone())
     }
 
     /// True if somebody else than its holder may take the lease: it was given back, or not renewed for as long as it

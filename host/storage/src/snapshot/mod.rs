@@ -9,6 +9,7 @@
 //! components/3f…                 a component under its digest (cluster_metadata)
 //! manifests/00000000000000000017 one snapshot                 (manifest)
 //! parts/e…-g…-…                  a pack of parts             (part)
+//! standbys/00c0ffee…             a coordinator that stands by (standbys)
 //! ```
 //!
 //! A *part* is everything that a partition holds (a base), what has changed in it since the snapshot before (a delta), or a
@@ -53,6 +54,7 @@ mod part;
 mod restore;
 mod runtime;
 mod staged;
+mod standbys;
 mod stored;
 mod uncommitted;
 mod upload;
@@ -75,6 +77,7 @@ pub use self::part::writer::PartWriter;
 pub use self::part::{ENTRY_BYTES_MAX, PART_VERSION};
 pub use self::restore::{Batch, Restored, Sink, Skipped};
 pub use self::runtime::{Environment, Runtime};
+pub use self::standbys::{Look, Presence, Present, Standbys};
 pub use self::verify::{Progress, Verified};
 
 use self::commit::Head;

@@ -48,6 +48,7 @@ pub(crate) struct Fetched {
 }
 
 /// Result of a request that was begun.
+#[derive(Debug)]
 pub(crate) enum Pending<T> {
     /// It comes from the runtime.
     UnderWay(mpsc::Receiver<T>),

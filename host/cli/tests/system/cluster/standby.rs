@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
+use serde_json::{Value, json};
 use styx_harness::{Options, Process, Role};
 use tempfile::TempDir;
 
@@ -208,4 +209,67 @@ async fn a_standby_takes_over_from_one_that_is_paused_or_stopped() {
     load.goes_on(200).await;
     cluster.settles(2, 0).await;
     println!("{} reads; {}", reader.ends().await, load.ends().await.told_by_gateway());
+}
+
+/// Coordinators as the one that leads lists them: those beside it.
+fn beside(nodes: &Value) -> Vec<&Value> {
+    let coordinators = nodes["nodes"].as_array().into_iter().flatten().filter(|node| node["role"] == "coordinator");
+    coordinators.filter(|node| node["leads"].is_null()).collect()
+}
+
+/// Waits until whoever leads lists those beside it so.
+async fn listed(cluster: &Cluster, is_so: impl Fn(&[&Value]) -> bool) -> Value {
+    let started = Instant::now();
+    loop {
+        let seen = told(cluster.to_admin(Method::GET, "/v1/nodes")).await;
+        if seen.status == 200 && is_so(&beside(&seen.body)) {
+            return seen.body;
+        }
+        assert!(started.elapsed() < PATIENCE, "{}\n{}", seen.body, cluster.said());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_leads_lists_who_stands_by() {
+    let Some((mut cluster, _store)) = pair("standby-listed", "1h").await else { return };
+    let is_empty = |beside: &[&Value]| beside.is_empty();
+    let is_alive = |beside: &[&Value]| beside.len() == 1 && beside[0]["status"] == "alive";
+    let seen = listed(&cluster, is_alive).await;
+    let (leader, standby) = (&seen["nodes"][0], beside(&seen)[0]);
+    assert_eq!((&leader["leads"]["why"], &standby["name"]), (&json!("elected"), &json!("coordinator-2")), "{seen}");
+    assert_eq!(standby["admin"], cluster.process(Role::Standby).text("admin"));
+    assert_eq!(standby["version"], leader["version"]);
+    assert!(standby["resident_bytes"].is_u64() && standby["disk"]["free"].is_u64(), "{standby}");
+
+    // Who is killed is missed, until it is back.
+    let lacks = async |cluster: &Cluster| {
+        let told = cluster.get("/v1/attention").await;
+        told["attention"].as_array().unwrap().iter().any(|one| one["kind"] == "standby-lost")
+    };
+    assert!(!lacks(&cluster).await);
+    cluster.kill(&[Role::Standby]).await;
+    listed(&cluster, |beside| beside.len() == 1 && beside[0]["status"] == "lost").await;
+    assert!(lacks(&cluster).await);
+    again(&mut cluster).await;
+    listed(&cluster, is_alive).await;
+    assert!(!lacks(&cluster).await);
+
+    // Who is stopped is not, nor who leads by now.
+    cluster.stop(Role::Standby).await;
+    listed(&cluster, is_empty).await;
+    again(&mut cluster).await;
+    listed(&cluster, is_alive).await;
+    cluster.kill(&[Role::Coordinator]).await;
+    cluster.swap().unwrap();
+    let seen = listed(&cluster, is_empty).await;
+    assert_eq!(seen["nodes"][0]["leads"]["why"], "took-over", "{seen}");
+    // Long enough for it to look twice.
+    let since = Instant::now();
+    while since.elapsed() < Duration::from_secs(11) {
+        listed(&cluster, is_empty).await;
+    }
+    again(&mut cluster).await;
+    let seen = listed(&cluster, is_alive).await;
+    assert_eq!(beside(&seen)[0]["name"], "coordinator", "{seen}");
 }

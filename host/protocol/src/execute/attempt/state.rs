@@ -118,6 +118,16 @@ impl Attempt {
         };
         value.map_or(OwnValue::Absent, OwnValue::Value)
     }
+    /// The value of an entity before this transaction's own writes, for whoever watches: nothing is read by that. `None`
+    /// where it is not known here.
+    pub fn before(&self, entity: &Entity) -> Option<Option<Value>> {
+        let decided = self.reinvocation.as_ref().and_then(|reinvocation| reinvocation.overlay.get(entity));
+        match (decided, &self.base) {
+            (Some(written), _) => Some(written.clone()),
+            (None, Base::State(state)) if !state.lacks(entity) => Some(state.get(entity).cloned()),
+            (None, _) => None,
+        }
+    }
     /// Reads the invoked entity: its value, known from [`Attempt::own_value`], was used.
     pub fn read_own(&mut self) {
         let (entity, stamp) = (self.frame().entity.clone(), self.stamp());
