@@ -294,7 +294,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let open = || Arc::new(Functions::open(directory.path()));
         let (expected, all) = compiled(&open(), &component(1));
-        let keys: Vec<Key> = open().found.into_keys().collect();
+        let keys: Vec<Key> = open().found.keys().copied().collect();
         std::fs::remove_file(pack(directory.path())).unwrap();
         let foreign = Functions::open(directory.path());
         keys.iter().for_each(|key| assert!(foreign.insert(key, b"of another Cranelift".to_vec())));

@@ -6,6 +6,7 @@ There are no files here: whatever asks for one at import has the builder give up
 """
 
 import io
+import logging
 import os
 import sys
 from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, SourceFileLoader
@@ -16,7 +17,8 @@ from wit_world.imports import state
 
 from styx import _exports, determinism
 
-_LIBRARY = os.path.dirname(os.__file__)
+# Of a package that is not frozen into the interpreter: those that are say where it would be.
+_LIBRARY = os.path.dirname(os.path.dirname(logging.__file__))
 
 
 class _Loader(SourceFileLoader):
