@@ -111,7 +111,7 @@ async fn the_last_of_many(server: &(impl Endpoints + Sync), target: &str, argume
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_entity_was_before_is_known_however_it_was_written() {
     let directory = tempfile::tempdir().unwrap();
-    let flags = ["--trace-sample", "off", "--slice-fuel", "10000000"];
+    let flags = ["--trace-sample", "off", "--slice-fuel", "5000000"];
     let server = Process::with_testkit(directory.path(), &flags).await;
     the_last_of_many(&server, "testkit/a/one/append", json!([7]), &["one"]).await;
     the_last_of_many(&server, "testkit/a/two/append_all", json!([["three"], 7]), &["two", "three"]).await;
@@ -120,7 +120,7 @@ async fn what_an_entity_was_before_is_known_however_it_was_written() {
     watched(&server, "testkit/a/one/append", json!([8])).await;
     assert_eq!(change(&server, "one").await, (Value::Null, json!([8])));
     // One that runs beside the epochs.
-    let trace = watched(&server, "testkit/a/one/append_slowly", json!([9, 10_000_000])).await;
+    let trace = watched(&server, "testkit/a/one/append_slowly", json!([9, 2_000_000])).await;
     assert_eq!((&trace["status"], &last(&trace)["kind"]), (&json!("committed"), &json!("long")), "{trace}");
     assert_eq!(change(&server, "one").await, (json!([8]), json!([8, 9])));
 }
