@@ -497,7 +497,7 @@ async fn the_admin_port_of_a_single_process_takes_calls() {
     let identity = server.get("/v1/identity").await.json();
     assert_eq!(
         identity,
-        json!({ "name": "anybody", "known": false, "scopes": ["invoke", "read", "deploy", "operate"], "apps": null, "calls": true, "ingress": server.ingress })
+        json!({ "name": "anybody", "known": false, "scopes": ["invoke", "read", "deploy", "operate"], "apps": null, "ingress": server.ingress })
     );
     let traffic = server.get("/v1/traffic").await.json();
     let count = |outcome: &str| {
