@@ -68,9 +68,12 @@ pub(super) fn note(
     }
 }
 
+/// An entity, and what was read of it.
+type Read = (Entity, Option<Value>);
+
 /// What a long run has read, the first of it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Reads(Arc<Mutex<Vec<(Entity, Option<Value>)>>>);
+pub(super) struct Reads(Arc<Mutex<Vec<Read>>>);
 
 impl Reads {
     /// The same reader, which keeps here what it reads.
@@ -83,7 +86,7 @@ impl Reads {
         self.lock().iter().find(|(read, _)| read == entity).map(|(_, value)| value.clone())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<(Entity, Option<Value>)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Read>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
