@@ -45,7 +45,7 @@ test("parameters and results from types", () => {
     additionalProperties: false,
   };
   assert.deepEqual(schemas(order, "shapes"), [
-    { enum: [3, "red", "blue"] },
+    { enum: ["red", "blue", 3] },
     { $ref: "#/$defs/Tree", $defs: { Tree: tree } },
     { type: "array", prefixItems: [{ type: "string" }, { type: "integer" }], items: false, minItems: 1, maxItems: 2 },
     { type: "object", additionalProperties: { type: "boolean" } },

@@ -147,7 +147,7 @@ test("arguments are checked by their types", () => {
   const shapes = (...args: unknown[]) => refused("shapes", ...["red", tree, ["x"], { a: true }, {}].map((usual, index) => args[index] ?? usual));
   assert.equal(shapes(), "no failure");
   assert.equal(shapes(3, { name: "b", children: [tree] }, ["x", 1], {}, { a: null }), "no failure");
-  assert.equal(shapes("green"), 'BAD_ARGUMENTS: order.shapes: choice must be one of 3, "red", "blue", not "green"');
+  assert.equal(shapes("green"), 'BAD_ARGUMENTS: order.shapes: choice must be one of "red", "blue", 3, not "green"');
   assert.equal(
     shapes("red", { name: "b", children: [{ name: 1, children: [] }] }),
     "BAD_ARGUMENTS: order.shapes: tree.children[0].name must be a string, not 1",
