@@ -16,9 +16,8 @@ use super::error::{BuildError, Code};
 /// Built components that are kept.
 const COMPONENTS_KEPT: usize = 64;
 
-/// Compiled code of servers of `styx dev`, and in it, as the engine places them, compiled functions.
+/// Compiled code of servers of `styx dev`.
 pub const COMPILED_CODE: &str = "code";
-pub const COMPILED_FUNCTIONS: &str = "code/functions";
 
 /// Directories that no component is made from, wherever they are.
 const NO_SOURCES: &[&str] = &["node_modules", "__pycache__", "venv"];
@@ -104,19 +103,22 @@ impl Cache {
     pub fn keep_component(&self, key: &str, bytes: &[u8]) -> Result<(), BuildError> {
         let directory = self.directory("components")?;
         write_whole(&directory.join(key), bytes)?;
-        let mut kept: Vec<(SystemTime, PathBuf)> = fs::read_dir(&directory)
-            .map_err(BuildError::io("list", &directory))?
-            .filter_map(|entry| {
-                entry.ok().and_then(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
-            })
-            .collect();
-        kept.sort_unstable_by(|left, right| right.cmp(left));
-        for (_, path) in kept.iter().skip(COMPONENTS_KEPT) {
+        for path in newest_first(&directory)?.iter().skip(COMPONENTS_KEPT) {
             // Another build may have dropped it.
             let _ = fs::remove_file(path);
         }
         Ok(())
     }
+}
+
+/// What is in a directory, by when it was used or made.
+pub fn newest_first(directory: &Path) -> Result<Vec<PathBuf>, BuildError> {
+    let mut found: Vec<(SystemTime, PathBuf)> = fs::read_dir(directory)
+        .map_err(BuildError::io("list", directory))?
+        .filter_map(|entry| entry.ok().and_then(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))))
+        .collect();
+    found.sort_unstable_by(|left, right| right.cmp(left));
+    Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
 /// The directory of a file, created if it is not there.

@@ -57,12 +57,12 @@ impl Interpreter {
         directory.join(CHECKSUM).is_file().then_some(Self { directory })
     }
 
-    /// Completes a directory in which `styx.build` has made the component and the library. Compiled functions are taken
-    /// from a directory, and left there.
-    pub fn complete(directory: &Path, functions: &Path) -> Result<()> {
+    /// Completes a directory in which `styx.build` has made the component and the library, with functions that are in a
+    /// cache of compiled code, or come there by it.
+    pub fn complete(directory: &Path, compiled: &Path) -> Result<()> {
         let component = fs::read(directory.join(COMPONENT))?;
         let (_, instrumented) = Wizer::new().instrument_component(&component)?;
-        let code = styx_engine::compile_for_build(&instrumented, functions).map_err(|error| format_err!("{error}"))?;
+        let code = styx_engine::compile_for_build(&instrumented, compiled).map_err(|error| format_err!("{error}"))?;
         fs::write(directory.join(CODE), &code)?;
         fs::write(directory.join(CHECKSUM), checksum(&component, &code))?;
         Ok(())

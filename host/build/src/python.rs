@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::cache::{COMPILED_FUNCTIONS, Cache, Inputs};
+use super::cache::{COMPILED_CODE, Cache, Inputs, newest_first};
 use super::command;
 use super::error::{BuildError, Code};
 use super::installer;
@@ -70,17 +70,8 @@ impl<'a> PythonGuest<'a> {
         }
         let output = tempfile::tempdir().map_err(BuildError::io("create a directory in", &std::env::temp_dir()))?;
         let component = output.path().join("component.wasm");
-        let mut tool = Command::new(&python);
-        tool.args(["-m", "styx.build", &self.module, "--wit"])
-            .arg(Sdk::FirstWit.unpacked(cache)?)
-            .arg("--path")
-            .arg(self.directory)
-            .arg("-o")
-            .arg(&component)
-            .env("PYTHONPATH", Sdk::Python.unpacked(cache)?.join("src"))
-            .env("PYTHONDONTWRITEBYTECODE", "1")
-            .env_remove("PYTHONHOME")
-            .current_dir(self.directory);
+        let mut tool = styx_build(&python, &self.module, &component, cache)?;
+        tool.arg("--path").arg(self.directory).current_dir(self.directory);
         if let Some(packages) = &packages {
             tool.arg("--deps").arg(packages);
         }
@@ -133,19 +124,12 @@ impl<'a> PythonGuest<'a> {
         let python = self.environment(cache, progress)?;
         let parent = cache.directory("python")?;
         cache.filled(&format!("python/{}", self.interpreter()), |target| {
-            let mut tool = Command::new(&python);
-            tool.args(["-m", "styx.build", "--interpreter", "--wit"])
-                .arg(Sdk::FirstWit.unpacked(cache)?)
-                .arg("-o")
-                .arg(target)
-                .env("PYTHONPATH", Sdk::Python.unpacked(cache)?.join("src"))
-                .env("PYTHONDONTWRITEBYTECODE", "1")
-                .env_remove("PYTHONHOME")
-                .current_dir(target);
+            let mut tool = styx_build(&python, "--interpreter", target, cache)?;
+            tool.current_dir(target);
             progress.step("componentize-py packs an interpreter");
             let failed = |output| BuildError::new(Code::BuildFailed, "the interpreter cannot be packed").output(output);
             run(&mut tool, progress, failed)?;
-            Interpreter::complete(target, &cache.directory(COMPILED_FUNCTIONS)?)
+            Interpreter::complete(target, &cache.directory(COMPILED_CODE)?)
                 .map_err(|error| failed(format!("{error:#}")))
         })?;
         drop_interpreters(&parent)
@@ -218,20 +202,25 @@ impl<'a> PythonGuest<'a> {
 
 /// Deletes interpreters of other versions but the newest: each has 100 MB.
 fn drop_interpreters(directory: &Path) -> Result<(), BuildError> {
-    let entries = fs::read_dir(directory).map_err(BuildError::io("list", directory))?;
-    let mut found: Vec<_> = entries
-        .filter_map(|entry| {
-            let entry = entry.ok()?;
-            let is_one = entry.file_name().to_string_lossy().starts_with(INTERPRETER);
-            is_one.then(|| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))?
-        })
-        .collect();
-    found.sort_unstable_by(|left, right| right.cmp(left));
-    for (_, path) in found.iter().skip(INTERPRETERS_KEPT) {
+    let is_one = |path: &&PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(INTERPRETER));
+    for path in newest_first(directory)?.iter().filter(is_one).skip(INTERPRETERS_KEPT) {
         // Another build may have dropped it; one that reads it falls back.
         let _ = fs::remove_dir_all(path);
     }
     Ok(())
+}
+
+/// `styx.build` of the SDK, to make what is asked for.
+fn styx_build(python: &Path, asked: &str, output: &Path, cache: &Cache) -> Result<Command, BuildError> {
+    let mut tool = Command::new(python);
+    tool.args(["-m", "styx.build", asked, "--wit"])
+        .arg(Sdk::FirstWit.unpacked(cache)?)
+        .arg("-o")
+        .arg(output)
+        .env("PYTHONPATH", Sdk::Python.unpacked(cache)?.join("src"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env_remove("PYTHONHOME");
+    Ok(tool)
 }
 
 fn pip(python: &Path) -> Command {

@@ -79,28 +79,15 @@ impl Claim {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicU64, Ordering};
 
-    use styx_storage::snapshot::{Environment, LeaseRecord, Memory, Runtime, StoreLocation};
+    use styx_storage::snapshot::{LeaseRecord, Memory, Numbered, Runtime, StoreLocation};
 
     use super::*;
-
-    #[derive(Debug)]
-    struct Counting;
-
-    impl Environment for Counting {
-        fn nonce(&self) -> u128 {
-            static LAST: AtomicU64 = AtomicU64::new(0);
-            LAST.fetch_add(1, Ordering::Relaxed).into()
-        }
-
-        fn pause(&self, _: Duration) {}
-    }
 
     const TERM: Duration = Duration::from_millis(1);
 
     fn leases(memory: &Memory) -> Leases {
-        Leases::open(&StoreLocation::in_memory(memory), Runtime::Inline(Arc::new(Counting))).unwrap()
+        Leases::open(&StoreLocation::in_memory(memory), Runtime::Inline(Arc::new(Numbered))).unwrap()
     }
 
     fn claim(memory: &Memory, holder: &str) -> Claim {
@@ -160,7 +147,7 @@ mod tests {
         let (store, away) = (directory.path().join("store"), directory.path().join("away"));
         let claim = |holder: &str| {
             let location = StoreLocation::new(store.to_str().unwrap());
-            let leases = Leases::open(&location, Runtime::Inline(Arc::new(Counting))).unwrap();
+            let leases = Leases::open(&location, Runtime::Inline(Arc::new(Numbered))).unwrap();
             Claim::new(leases, holder.to_owned(), TERM, Instant(0))
         };
         let (mut leader, mut standby, mut new) = (claim("a"), claim("b"), claim("c"));

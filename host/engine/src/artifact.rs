@@ -32,7 +32,7 @@ enum Unusable {
 const CODE_VERSION: u64 = 1;
 
 /// Directory of compiled functions, beside the code of components.
-const FUNCTIONS: &str = "functions";
+pub(crate) const FUNCTIONS: &str = "functions";
 
 /// The cache of one engine configuration.
 pub(crate) struct Artifacts {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 
+use crate::artifact::FUNCTIONS;
 use crate::config::{self, Purpose};
 use crate::functions::Functions;
 
@@ -75,12 +76,12 @@ pub(crate) fn run_child(program: &Path, component: &Path, code: &Path, functions
 }
 
 /// A component, compiled in this process and without bounds, for whoever builds components and runs them while he does; and by the
-/// same compiler, so that an upload of what is built finds its functions compiled.
+/// same compiler, so that an upload of what is built finds its functions compiled, where `cache_dir` is that of the server.
 ///
 /// # Errors
 /// If the component does not compile.
-pub fn compile_for_build(component: &[u8], functions: &Path) -> Result<Vec<u8>, String> {
-    compile(component, functions).map_err(|error| error.to_string())
+pub fn compile_for_build(component: &[u8], cache_dir: &Path) -> Result<Vec<u8>, String> {
+    compile(component, &cache_dir.join(FUNCTIONS)).map_err(|error| error.to_string())
 }
 
 /// What runs that, without a pool.

@@ -169,12 +169,12 @@ impl Network {
         peers.get(&peer).map_or(0, |known| known.peer.held_bytes())
     }
 
-    /// Counters of what was sent, received and refused.
     /// Nodes that are known: connected, dialed, or gone and not forgotten yet.
     pub fn peers(&self) -> usize {
         self.inner.peers.read().unwrap_or_else(PoisonError::into_inner).len()
     }
 
+    /// Counters of what was sent, received and refused.
     pub fn counters(&self) -> &Counters {
         &self.inner.context.counters
     }

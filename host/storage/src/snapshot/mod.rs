@@ -76,7 +76,7 @@ pub use self::part::pack::PackWriter;
 pub use self::part::writer::PartWriter;
 pub use self::part::{ENTRY_BYTES_MAX, PART_VERSION};
 pub use self::restore::{Batch, Restored, Sink, Skipped};
-pub use self::runtime::{Environment, Runtime};
+pub use self::runtime::{Environment, Numbered, Runtime};
 pub use self::standbys::{Look, Presence, Present, Standbys};
 pub use self::verify::{Progress, Verified};
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -24,6 +25,19 @@ pub trait Environment: Debug + Send + Sync {
 
     /// Returns after `duration`.
     fn pause(&self, duration: Duration);
+}
+
+/// An environment of tests: names are numbered, through all of the process, and nobody waits.
+#[derive(Clone, Copy, Debug)]
+pub struct Numbered;
+
+impl Environment for Numbered {
+    fn nonce(&self) -> u128 {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        LAST.fetch_add(1, Ordering::Relaxed).into()
+    }
+
+    fn pause(&self, _: Duration) {}
 }
 
 impl Runtime {

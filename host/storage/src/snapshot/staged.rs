@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::location::make_directory;
+use crate::files::{FileSystem, LocalFileSystem};
 
 /// Bytes in a piece: what a sync of somebody else's may have to wait for.
 pub(crate) const PIECE_BYTES: usize = 1 << 20;
@@ -55,12 +56,9 @@ impl StagedFile {
     /// Puts it in its place, for good.
     pub fn finish(mut self) -> io::Result<()> {
         self.file.sync_all()?;
-        let staged = self.staged.take().expect("it is finished once");
-        if let Err(error) = fs::rename(&staged, &self.place) {
-            self.staged = Some(staged);
-            return Err(error);
-        }
-        File::open(folder(&self.place))?.sync_all()
+        fs::rename(self.staged.as_ref().expect("it is finished once"), &self.place)?;
+        self.staged = None;
+        LocalFileSystem.sync_directory(folder(&self.place))
     }
 }
 

@@ -148,28 +148,14 @@ fn node_of(name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicU64, Ordering};
-    use std::time::Duration;
 
     use super::super::location::{Memory, RetryPolicy, StoreLocation};
-    use super::super::runtime::{Environment, Runtime};
+    use super::super::runtime::{Numbered, Runtime};
     use super::*;
-
-    #[derive(Debug)]
-    struct Counting;
-
-    impl Environment for Counting {
-        fn nonce(&self) -> u128 {
-            static LAST: AtomicU64 = AtomicU64::new(0);
-            LAST.fetch_add(1, Ordering::Relaxed).into()
-        }
-
-        fn pause(&self, _: Duration) {}
-    }
 
     fn objects(memory: &Memory) -> Objects {
         let location = StoreLocation::in_memory(memory);
-        Objects::open(&location, RetryPolicy::Lease, Runtime::Inline(Arc::new(Counting))).unwrap()
+        Objects::open(&location, RetryPolicy::Lease, Runtime::Inline(Arc::new(Numbered))).unwrap()
     }
 
     #[test]

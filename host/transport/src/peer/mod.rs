@@ -85,6 +85,14 @@ struct Shared {
     ended: bool,
 }
 
+impl Shared {
+    /// Nobody takes anything any more.
+    fn end(&mut self) {
+        self.ended = true;
+        self.waiting.clear();
+    }
+}
+
 impl Peer {
     pub(super) fn new(id: NodeId, context: Arc<Context>, generation: u64) -> Self {
         let links = Links::new(generation, context.options.compress_above_bytes);

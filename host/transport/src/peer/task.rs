@@ -101,12 +101,7 @@ impl Task {
                 self.lose(ending);
             }
         }
-        let waiting = {
-            let mut shared = peer.shared();
-            shared.ended = true;
-            std::mem::take(&mut shared.waiting)
-        };
-        drop(waiting);
+        peer.shared().end();
         self.lose(Ending::at_once("this node ends it"));
     }
 
