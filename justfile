@@ -46,6 +46,7 @@ test:
     {{timed}} target/release/styx-bench run --results target/test-results --system inprocess --closed --seconds 1 ycsb-t
     {{timed}} target/release/styx-bench run --results target/test-results --closed --seconds 1 ycsb-t
     {{timed}} target/release/styx-bench run --results target/test-results --system two-phase --closed --seconds 1 ycsb-t
+    {{timed}} target/release/styx-bench run --results target/test-results --driver kafka --closed --seconds 1 ycsb-t
     {{timed}} target/release/styx-bench run --results target/test-results --workers 2 --closed --seconds 1 ycsb-t --groups 100 --composite --crossing 50
     {{timed}} target/release/styx-demo --calls 2000 --kills 2 --determinism-check all
     {{timed}} target/release/styx-demo --workers 2 --calls 8000 --kills 2
@@ -178,4 +179,4 @@ model *args:
 # Plant each bug, in the protocol and around it; the simulator must catch every one. `--sample 50`: small bugs by chance, in any deciding line
 [positional-arguments]
 mutants *args:
-    {{ if args =~ '--(sample|only|survivors-of|list|crate)' { "nice cargo run --release --quiet -p styx-mutants --" } else { "cargo build " + checked + " --quiet --workspace --bin styx-dst && target/release/styx-dst --mutants" } }} "$@"
+    {{ if args =~ '--(sample|only|survivors-of|list|crate)' { "cargo build " + checked + " --quiet --workspace --bin styx-mutants && nice target/release/styx-mutants" } else { "cargo build " + checked + " --quiet --workspace --bin styx-dst && target/release/styx-dst --mutants" } }} "$@"

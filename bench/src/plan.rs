@@ -183,6 +183,10 @@ impl Plan {
         }
         progress.stage("filling");
         load::fill(&*system, &*workload, &progress).await?;
+        if self.migrate.is_some() && self.snapshots.as_deref() != Some("none") {
+            progress.stage("taking a snapshot");
+            system.keep().await?;
+        }
         let seen = self.loaded(&*system, &workload, &progress).await;
         let checks = match &seen {
             Ok(_) => check(&*system, &workload).await,
@@ -315,9 +319,9 @@ impl Plan {
             log_level: std::env::var("STYX_LOG").unwrap_or_else(|_| "error".into()),
             ..Options::new(&self.styx)
         };
-        let keyed = self.kill.is_some();
+        let (keyed, prompt) = (self.kill.is_some(), self.rate.is_some());
         let (driver, connections, viewers) = (self.driver, self.connections(), self.viewers);
-        StyxOptions { processes, guest, driver, connections, keyed, viewers }
+        StyxOptions { processes, guest, driver, connections, keyed, prompt, viewers }
     }
 
     /// The disturbances of the workers, and their times.

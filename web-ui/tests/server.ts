@@ -149,8 +149,8 @@ export class Server {
     this.processes.push(process);
   }
 
-  async deploy(app: string): Promise<void> {
-    await promisify(execFile)(STYX, ['deploy', BUNDLE, '--app', app, '--admin-url', this.admin], {
+  async deploy(app: string, bundle = BUNDLE): Promise<void> {
+    await promisify(execFile)(STYX, ['deploy', bundle, '--app', app, '--admin-url', this.admin], {
       env: { ...process.env, STYX_TOKEN: this.token },
     });
   }

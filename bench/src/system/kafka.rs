@@ -61,8 +61,9 @@ pub struct Records {
 }
 
 impl Records {
-    /// Connects; answers are read from what is written from now on. Blocks.
-    pub fn open(brokers: &str, app: &str, results: bool) -> anyhow::Result<Records> {
+    /// Connects; answers are read from what is written from now on. With `prompt`, nothing waits for a batch. Blocks.
+    pub fn open(brokers: &str, app: &str, results: bool, prompt: bool) -> anyhow::Result<Records> {
+        let (linger, fetched) = if prompt { ("0", "1") } else { ("5", "65536") };
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", brokers);
         let consumer: BaseConsumer = config
@@ -70,7 +71,7 @@ impl Records {
             .set("group.id", "styx-bench")
             .set("enable.auto.commit", "false")
             .set("fetch.wait.max.ms", "10")
-            .set("fetch.min.bytes", "65536")
+            .set("fetch.min.bytes", fetched)
             .create()?;
         let metadata = consumer.fetch_metadata(Some(EGRESS), PATIENCE)?;
         let topic = metadata.topics().first().context("the topic of answers exists")?;
@@ -83,7 +84,7 @@ impl Records {
         let (to, answers) = mpsc::unbounded_channel();
         let producer = config
             .set("enable.idempotence", "true")
-            .set("linger.ms", "5")
+            .set("linger.ms", linger)
             .create_with_context(Delivered(to.clone()))?;
         // A client of another process may use the same topics.
         let connection = format!("{}-{}", std::process::id(), CONNECTIONS.fetch_add(1, Ordering::Relaxed));

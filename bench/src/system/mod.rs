@@ -52,6 +52,11 @@ pub trait System: Send + Sync {
         Box::pin(async { anyhow::bail!("this system has no partitions that migrate") })
     }
 
+    /// Has what it holds in a snapshot, so that the first one of what was loaded is not in what is measured.
+    fn keep(&self) -> BoxFuture<'_, anyhow::Result<()>> {
+        Box::pin(async { anyhow::bail!("this system has no snapshots") })
+    }
+
     /// What has come of the migrations that it was disturbed by, in order.
     fn migrated(&self) -> BoxFuture<'_, anyhow::Result<Vec<Migrated>>> {
         Box::pin(async { Ok(Vec::new()) })

@@ -40,6 +40,8 @@ pub struct StyxOptions {
     pub connections: usize,
     /// True if calls have idempotency keys: then each has an answer, whatever happens to workers.
     pub keyed: bool,
+    /// True if records are sent and fetched one by one, as whoever waits for each would; otherwise in batches.
+    pub prompt: bool,
     /// People who look at the console meanwhile.
     pub viewers: usize,
 }
@@ -53,6 +55,7 @@ pub struct Styx {
     driver: Driver,
     connections: usize,
     keyed: bool,
+    prompt: bool,
     viewers: Option<Viewers>,
     migrations: Mutex<Vec<JoinHandle<anyhow::Result<Migrated>>>>,
 }
@@ -63,7 +66,7 @@ const APP: &str = "bench";
 impl Styx {
     /// Starts everything and deploys the app.
     pub async fn start(options: StyxOptions) -> anyhow::Result<Styx> {
-        let StyxOptions { processes, guest, driver, connections, keyed, viewers } = options;
+        let StyxOptions { processes, guest, driver, connections, keyed, prompt, viewers } = options;
         let cluster = Cluster::start(processes).await?;
         cluster.deploy(&guest, Some(APP), false).await?;
         let (ingress, brokers) = (cluster.ingress().to_owned(), cluster.brokers().map(str::to_owned));
@@ -78,6 +81,7 @@ impl Styx {
             driver,
             connections: connections.max(1),
             keyed,
+            prompt,
             migrations: Mutex::default(),
         })
     }
@@ -145,7 +149,9 @@ impl System for Styx {
                 }
                 Driver::Kafka => {
                     let brokers = self.brokers.clone().context("a broker runs")?;
-                    let records = tokio::task::spawn_blocking(move || Records::open(&brokers, APP, results));
+                    let prompt = self.prompt;
+                    let records = move || Records::open(&brokers, APP, results, prompt);
+                    let records = tokio::task::spawn_blocking(records);
                     opened.push(Box::new(records.await??));
                 }
             }
@@ -202,6 +208,15 @@ impl System for Styx {
         async move {
             let Migrated { state, .. } = migrate(&self.client, Goal::Workers(workers), Mode::Online).await?;
             ensure!(state == "done", "the first {workers} workers cannot have everything: {state}");
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn keep(&self) -> BoxFuture<'_, anyhow::Result<()>> {
+        async move {
+            let taken = self.client.admin_request(styx_client::Method::POST, "/v1/snapshots");
+            self.client.execute(taken).await.context("no snapshot can be taken")?;
             Ok(())
         }
         .boxed()

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use styx_driver::kafka::Place;
+use styx_driver::kafka::beginning::Right;
 use styx_driver::kafka::recovery::ReplyMark;
 use styx_driver::kafka::writing::Outgoing;
 use styx_protocol::replies::Reply;
@@ -59,18 +60,18 @@ impl Outgoing for Answered {
     }
 }
 
-/// The right to write replies to a partition's records, as of one that took it.
+/// A right to write replies, as of one that took it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name {
-    pub partition: i32,
+    right: Right,
     epoch: u32,
 }
 
 /// Something that a process asks the brokers for.
 #[derive(Clone, Debug)]
 pub enum Call {
-    /// To have the name of a partition.
-    Take(i32),
+    /// To have a right.
+    Take(Right),
     /// Where a partition of replies ends.
     EndOfSent(i32),
     /// Where it begins, and up to where it is decided.
@@ -104,7 +105,7 @@ pub enum Told {
 /// A message of the topic of replies.
 #[derive(Debug)]
 struct Message {
-    name: i32,
+    name: Right,
     mark: Option<ReplyMark>,
     fate: Fate,
 }
@@ -129,8 +130,8 @@ pub struct Brokers {
     requests: Vec<Vec<Record>>,
     replies: Vec<Vec<Message>>,
     /// Who took each name last.
-    names: BTreeMap<i32, u32>,
-    open: BTreeMap<i32, Transaction>,
+    names: BTreeMap<Right, u32>,
+    open: BTreeMap<Right, Transaction>,
     members: Vec<Member>,
     /// When each hears of the last of what it is to serve; also of those that are no members for a while.
     told: BTreeMap<Life, u64>,
@@ -195,31 +196,31 @@ impl Brokers {
     }
 
     fn holds(&self, name: Name) -> bool {
-        self.names.get(&name.partition) == Some(&name.epoch)
+        self.names.get(&name.right) == Some(&name.epoch)
     }
 
     /// Decides the transaction under a name; gives what was in it.
-    fn decide(&mut self, name: i32, fate: Fate) -> Vec<(Answered, i64)> {
+    fn decide(&mut self, name: Right, fate: Fate) -> Vec<(Answered, i64)> {
         let Some(transaction) = self.open.remove(&name) else { return Vec::new() };
-        let egress = name as usize % self.replies.len();
-        for message in &mut self.replies[egress] {
-            if message.name == name && message.fate == Fate::Open {
-                message.fate = fate;
-            }
+        for replies in &mut self.replies {
+            let mut open = replies.iter_mut().filter(|message| message.name == name && message.fate == Fate::Open);
+            let Some(first) = open.next() else { continue };
+            first.fate = fate;
+            open.for_each(|message| message.fate = fate);
+            // The marker takes an offset.
+            replies.push(Message { name, mark: None, fate });
         }
-        // The marker takes an offset.
-        self.replies[egress].push(Message { name, mark: None, fate });
         transaction.replies
     }
 
     /// Carries out what was asked for; gives what was committed as well.
     pub fn take(&mut self, call: Call, now: u64) -> (Told, Vec<(Answered, i64)>) {
         let told = match call {
-            Call::Take(partition) => {
-                let epoch = self.names.entry(partition).or_default();
+            Call::Take(right) => {
+                let epoch = self.names.entry(right).or_default();
                 *epoch += 1;
-                let name = Name { partition, epoch: *epoch };
-                self.decide(partition, Fate::Aborted);
+                let name = Name { right, epoch: *epoch };
+                self.decide(right, Fate::Aborted);
                 Told::Taken(name)
             }
             Call::EndOfSent(egress) => Told::Offset(self.replies[egress as usize].len() as i64),
@@ -233,18 +234,19 @@ impl Brokers {
             Call::Fetch(positions) => Told::Records(self.fetch(&positions), self.requests.len()),
             Call::Produce(name, _) | Call::Commit(name) if !self.holds(name) => Told::Fenced,
             Call::Produce(name, replies) => {
-                let egress = name.partition as usize % self.replies.len();
+                let count = self.replies.len();
                 for (answered, watermark) in &replies {
                     let Place { partition, offset } = answered.place;
                     let mark = Some(ReplyMark { partition, offset, watermark: *watermark });
-                    self.replies[egress].push(Message { name: name.partition, mark, fate: Fate::Open });
+                    let egress = &mut self.replies[partition as usize % count];
+                    egress.push(Message { name: name.right, mark, fate: Fate::Open });
                 }
-                let open = self.open.entry(name.partition).or_default();
+                let open = self.open.entry(name.right).or_default();
                 open.since = now;
                 open.replies.extend(replies);
                 Told::Done
             }
-            Call::Commit(name) => return (Told::Done, self.decide(name.partition, Fate::Committed)),
+            Call::Commit(name) => return (Told::Done, self.decide(name.right, Fate::Committed)),
         };
         (told, Vec::new())
     }

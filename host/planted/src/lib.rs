@@ -253,6 +253,8 @@ bugs! {
     FrontForgetsAnswered,
     /// A front takes the right to answer before it looks for what was answered. Planted: after.
     FrontReadsFirst,
+    /// A front takes every right under which whoever was there before may have written. Planted: those that it uses itself.
+    FrontTakesWhatItUses,
     /// A record counts as answered when its reply is committed. Planted: when it is sent.
     FrontAssumesWritten,
     /// What is no request any more may have been one, and have been executed. Planted: it is refused at once.

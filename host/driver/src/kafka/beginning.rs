@@ -8,17 +8,26 @@ use styx_planted::{Bug, planted};
 use super::progress::Progress;
 use super::recovery::{ReplyMark, egress_of, first_span, resume, wider_span};
 
+/// A right to write replies. Whoever takes one makes whoever had it before harmless.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Right {
+    /// To the records of all partitions: a front that serves all of them writes under this, in fewer and longer transactions.
+    All,
+    /// To the records of one partition.
+    Of(i32),
+}
+
 /// What a front asks of the brokers before it begins. Each call waits for the answer.
 pub trait Brokers {
-    /// The right to write replies to the records of a partition.
+    /// Writes replies under a right.
     type Writer;
     type Error;
 
-    /// Takes that right for partitions of requests, in their order: what others sent before under it is there, or never will be.
+    /// Takes rights, in their order: what others sent before under them is there, or never will be.
     ///
     /// # Errors
     /// The brokers do not answer.
-    fn take(&self, partitions: &[i32]) -> Result<Vec<Self::Writer>, Self::Error>;
+    fn take(&self, rights: &[Right]) -> Result<Vec<Self::Writer>, Self::Error>;
 
     /// The offset behind all that was sent to a partition of replies, whether it is committed or not.
     ///
@@ -54,27 +63,65 @@ pub trait Brokers {
     fn was_created_anew(&self, partition: i32, answered: i64, end: i64);
 }
 
-/// The partitions that a front serves: the right to answer, and how far each has come.
-pub type Begun<W> = BTreeMap<i32, (W, Progress)>;
+/// What a front begins with.
+#[derive(Debug)]
+pub struct Begun<W> {
+    /// How far each partition of requests that it serves has come.
+    pub progress: BTreeMap<i32, Progress>,
+    pub writers: Writers<W>,
+}
 
-/// Takes partitions of requests, and finds out where to go on.
+/// Who writes replies, by right: one for all partitions, or one for each.
+#[derive(Debug)]
+pub struct Writers<W>(BTreeMap<Right, W>);
+
+impl<W> Writers<W> {
+    /// The one that writes replies to the records of a partition that is served.
+    pub fn of(&self, partition: i32) -> Option<&W> {
+        self.0.get(&Right::All).or_else(|| self.0.get(&Right::Of(partition)))
+    }
+
+    pub fn into_values(self) -> impl Iterator<Item = W> {
+        self.0.into_values()
+    }
+
+    /// # Errors
+    /// The first of those of `change`.
+    pub fn try_map<T, E>(self, change: impl FnMut(W) -> Result<T, E>) -> Result<Writers<T>, E> {
+        let mut change = change;
+        let changed = self.0.into_iter().map(|(right, writer)| Ok((right, change(writer)?)));
+        changed.collect::<Result<_, E>>().map(Writers)
+    }
+}
+
+/// Takes partitions of requests, of so many, and finds out where to go on.
+///
+/// Whoever had one of them before wrote under its right or under [`Right::All`]: both are taken.
 ///
 /// # Errors
 /// The brokers do not answer.
 pub fn begin<B: Brokers>(
     brokers: &B,
     partitions: &[i32],
+    of: i32,
     egress: i32,
     window: i64,
 ) -> Result<Begun<B::Writer>, B::Error> {
     let early = if planted(Bug::FrontReadsFirst) { Some(find(brokers, partitions, egress, window)?) } else { None };
-    let writers = brokers.take(partitions)?;
-    let mut found = match early {
+    let has_all = (0..of).all(|partition| partitions.contains(&partition));
+    let used = |right: &Right| (*right == Right::All) == has_all;
+    let mut rights: Vec<Right> = partitions.iter().map(|partition| Right::Of(*partition)).collect();
+    rights.push(Right::All);
+    if planted(Bug::FrontTakesWhatItUses) {
+        rights.retain(used);
+    }
+    let taken = rights.iter().copied().zip(brokers.take(&rights)?);
+    let writers = Writers(taken.filter(|(right, _)| used(right)).collect());
+    let progress = match early {
         Some(found) => found,
         None => find(brokers, partitions, egress, window)?,
     };
-    let with_progress = |(partition, writer)| found.remove(partition).map(|progress| (*partition, (writer, progress)));
-    Ok(partitions.iter().zip(writers).filter_map(with_progress).collect())
+    Ok(Begun { progress, writers })
 }
 
 fn find<B: Brokers>(
@@ -139,7 +186,7 @@ mod tests {
     #[derive(Debug)]
     #[expect(dead_code, reason = "what they say stands in a transcript")]
     enum Call<'a> {
-        Take(&'a [i32]),
+        Take(&'a [Right]),
         EndOfSent(i32),
         Decided(i32),
         Wait(i32),
@@ -154,17 +201,21 @@ mod tests {
         /// How many of each partition are decided.
         decided: [Cell<i64>; 2],
         requests: Vec<(i64, i64)>,
-        taken: RefCell<Vec<i32>>,
+        taken: RefCell<Vec<Right>>,
     }
 
     impl Brokers for Topics {
         type Writer = char;
         type Error = &'static str;
 
-        fn take(&self, partitions: &[i32]) -> Result<Vec<char>, Self::Error> {
-            did(&Call::Take(partitions));
-            self.taken.borrow_mut().extend(partitions);
-            Ok(partitions.iter().map(|partition| (b'a' + *partition as u8) as char).collect())
+        fn take(&self, rights: &[Right]) -> Result<Vec<char>, Self::Error> {
+            did(&Call::Take(rights));
+            self.taken.borrow_mut().extend(rights);
+            let writer = |right: &Right| match right {
+                Right::All => '*',
+                Right::Of(partition) => (b'a' + *partition as u8) as char,
+            };
+            Ok(rights.iter().map(writer).collect())
         }
 
         fn end_of_sent(&self, egress: i32) -> Result<i64, Self::Error> {
@@ -213,15 +264,26 @@ mod tests {
     fn the_right_to_answer_is_taken_first_and_what_others_have_sent_is_decided_before_replies_are_read() {
         let _transcript = scenario!("front");
         let topics = topics(2);
-        let mut begun = begin(&topics, &[0, 1, 2], 2, WINDOW).unwrap();
-        assert_eq!(*topics.taken.borrow(), [0, 1, 2]);
-        let writers: String = begun.values().map(|(writer, _)| *writer).collect();
+        let mut begun = begin(&topics, &[0, 1, 2], 4, 2, WINDOW).unwrap();
+        assert_eq!(*topics.taken.borrow(), [Right::Of(0), Right::Of(1), Right::Of(2), Right::All]);
+        let writers: String = (0..4).filter_map(|partition| begun.writers.of(partition)).collect();
         assert_eq!(writers, "abc", "each partition has its own");
-        for (partition, (_, progress)) in &mut begun {
+        for (partition, progress) in &mut begun.progress {
             assert_eq!(progress.watermark(), 2, "{partition}");
             assert_eq!(progress.meet(2), Admission::Answered, "by a reply that was undecided at first: {partition}");
             assert_eq!(progress.meet(3), Admission::Taken, "{partition}");
         }
+    }
+
+    #[test]
+    fn who_serves_all_partitions_writes_under_one_right_and_takes_those_of_all_others() {
+        let _transcript = scenario!("front");
+        let topics = topics(0);
+        let begun = begin(&topics, &[2, 0, 1], 3, 2, WINDOW).unwrap();
+        assert_eq!(topics.taken.borrow().len(), 4);
+        let writers: String = (0..3).filter_map(|partition| begun.writers.of(partition)).collect();
+        assert_eq!(writers, "***");
+        assert_eq!(begun.writers.into_values().count(), 1);
     }
 
     #[test]
@@ -233,8 +295,8 @@ mod tests {
         topics.replies[0].extend(of_another);
         topics.decided[0].set(topics.replies[0].len() as i64);
         topics.requests[2] = (0, 60);
-        let begun = begin(&topics, &[0, 2], 2, WINDOW).unwrap();
-        assert_eq!((begun[&0].1.watermark(), begun[&2].1.watermark()), (2, 59));
+        let begun = begin(&topics, &[0, 2], 3, 2, WINDOW).unwrap();
+        assert_eq!((begun.progress[&0].watermark(), begun.progress[&2].watermark()), (2, 59));
     }
 
     #[test]
@@ -242,12 +304,12 @@ mod tests {
         let _transcript = scenario!("front");
         let mut topics = topics(0);
         topics.requests[1] = (0, 1);
-        let begun = begin(&topics, &[0, 1], 2, WINDOW).unwrap();
-        assert_eq!((begun[&0].1.watermark(), begun[&1].1.watermark()), (2, 0));
+        let begun = begin(&topics, &[0, 1], 3, 2, WINDOW).unwrap();
+        assert_eq!((begun.progress[&0].watermark(), begun.progress[&1].watermark()), (2, 0));
     }
 
     #[test]
     fn a_front_does_not_begin_without_an_answer() {
-        assert_eq!(begin(&topics(0), &[0, 1, 2, 3], 2, WINDOW).err(), Some("there is no such partition"));
+        assert_eq!(begin(&topics(0), &[0, 1, 2, 3], 4, 2, WINDOW).err(), Some("there is no such partition"));
     }
 }

@@ -4,8 +4,8 @@ use styx_planted::{Bug, planted};
 
 use super::Place;
 
-/// Replies that are written at once.
-pub const BATCH_MAX: usize = 256;
+/// Replies that are written at once. A transaction costs brokers as much as hundreds of replies.
+pub const BATCH_MAX: usize = 2048;
 
 /// A reply, as far as it matters here.
 pub trait Outgoing {

@@ -3,12 +3,14 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use styx_driver::client::Answer as ClientAnswer;
-use styx_driver::kafka::beginning::{Begun, Brokers, begin};
+use styx_driver::kafka::beginning::{Begun, Brokers, Right, Writers, begin};
+use styx_driver::kafka::progress::Progress;
 use styx_driver::kafka::recovery::ReplyMark;
 use styx_driver::kafka::writing::{Sent, WriteProblem, write_all};
 use styx_driver::kafka::{Ending, FrontDriver, FrontEffect, FrontEvent, Place};
@@ -65,7 +67,7 @@ enum State {
 #[derive(Debug)]
 struct Session {
     driver: FrontDriver<Record, Answered>,
-    writers: BTreeMap<i32, Writer>,
+    writers: Writers<Writer>,
     reading: Rc<RefCell<Reading>>,
 }
 
@@ -178,7 +180,7 @@ impl Front {
         match (&self.state, &self.assigned) {
             (State::Waits(until), Some(assigned)) if *until <= around.instant() => {
                 self.sessions += 1;
-                start(self.sessions, assigned.clone(), around);
+                start(self.sessions, assigned.clone(), self.partitions as i32, around);
                 self.state = State::Begins { reassigned: false };
                 Ok(Vec::new())
             }
@@ -199,12 +201,10 @@ impl Front {
     fn serve(&self, begun: Begun<Name>, around: &mut Around<'_>) -> Session {
         let limits = around.environment.plan.records.expect("there are records").limits;
         let mut reading = Reading { has_room: true, ..Reading::default() };
-        let (mut writers, mut progress) = (BTreeMap::new(), Vec::new());
-        for (partition, (name, of)) in begun {
-            reading.positions.insert(partition, of.watermark());
-            progress.push((partition, of));
-            writers.insert(partition, Writer::start(self.sessions, name, around));
-        }
+        let Begun { progress, writers } = begun;
+        let position = |(partition, of): (&i32, &Progress)| (*partition, of.watermark());
+        reading.positions = progress.iter().map(position).collect();
+        let Ok(writers) = writers.try_map(|name| Ok::<_, Infallible>(Writer::start(self.sessions, name, around)));
         let reading = Rc::new(RefCell::new(reading));
         read(self.sessions, reading.clone(), around);
         Session { driver: FrontDriver::new(TOPIC, limits, progress), writers, reading }
@@ -255,7 +255,7 @@ impl Session {
                 return Ok(Some(FrontEvent::Write(place, answered)));
             }
             FrontEffect::Write { place, reply, watermark } => {
-                let writer = &self.writers[&place.partition];
+                let writer = self.writers.of(place.partition).expect("it is served");
                 if writer.waiting.borrow().replies.len() >= WAITING_MAX {
                     return Ok(Some(FrontEvent::Unwritten(place, reply)));
                 }
@@ -313,12 +313,12 @@ impl Brokers for FromThread {
     type Writer = Name;
     type Error = ();
 
-    fn take(&self, partitions: &[i32]) -> Result<Vec<Name>, ()> {
-        let take = |partition: &i32| match call(Call::Take(*partition))? {
+    fn take(&self, rights: &[Right]) -> Result<Vec<Name>, ()> {
+        let take = |right: &Right| match call(Call::Take(*right))? {
             Told::Taken(name) => Ok(name),
             _ => Err(()),
         };
-        partitions.iter().map(take).collect()
+        rights.iter().map(take).collect()
     }
 
     fn end_of_sent(&self, egress: i32) -> Result<i64, ()> {
@@ -361,11 +361,11 @@ fn range(of: Call) -> Result<(i64, i64), ()> {
 }
 
 /// The thread in which a session begins.
-fn start(session: u32, partitions: Vec<i32>, around: &mut Around<'_>) {
+fn start(session: u32, partitions: Vec<i32>, of: i32, around: &mut Around<'_>) {
     let plan = around.environment.plan.records.expect("there are records");
     let inbox = around.own.inbox.clone();
     around.spawn(move || {
-        let begun = begin(&FromThread, &partitions, plan.egress as i32, plan.limits.window).ok();
+        let begun = begin(&FromThread, &partitions, of, plan.egress as i32, plan.limits.window).ok();
         tell(&inbox, FrontInput::Begun(session, begun));
     });
 }
@@ -393,7 +393,7 @@ fn read(session: u32, reading: Rc<RefCell<Reading>>, around: &mut Around<'_>) {
 }
 
 impl Writer {
-    /// The thread that writes replies to the records of a partition.
+    /// The thread that writes replies under a right.
     fn start(session: u32, name: Name, around: &mut Around<'_>) -> Self {
         let waiting: Rc<RefCell<Waiting>> = Rc::default();
         let (taken, inbox) = (waiting.clone(), around.own.inbox.clone());

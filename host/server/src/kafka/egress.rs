@@ -1,15 +1,16 @@
 //! Replies and dead letters on their way to their topics.
 //!
-//! Each partition of requests has a writer of its own, under a name that only the last front that took it can write
-//! under: a reply of one that was replaced and does not know it is nowhere. A dead letter and its refusal are written together.
+//! Each right has a writer of its own, under a name that only the last front that took it can write under: a reply of one
+//! that was replaced and does not know it is nowhere. A dead letter and its refusal are written together.
 
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::{collections::BTreeMap, thread};
+use std::thread;
 
 use anyhow::Context;
 use rdkafka::error::KafkaError;
 use rdkafka::message::{Header, OwnedHeaders};
 use styx_driver::kafka::Place;
+use styx_driver::kafka::beginning::{Right, Writers};
 use styx_driver::kafka::recovery::egress_of;
 use styx_driver::kafka::writing::{Sent, WriteProblem, write_all};
 use styx_protocol::abort::{Abort, Code};
@@ -33,8 +34,8 @@ pub(super) const PARTITION: &str = "styx-ingress-partition";
 pub(super) const OFFSET: &str = "styx-ingress-offset";
 pub(super) const WATERMARK: &str = "styx-ingress-watermark";
 
-/// Replies of a partition that wait for its writer.
-const WAITING_MAX: usize = 1024;
+/// Replies that wait for a writer.
+const WAITING_MAX: usize = 4096;
 
 /// A reply that waits to be sent.
 #[derive(Debug, Clone)]
@@ -150,46 +151,50 @@ impl styx_driver::kafka::writing::Outgoing for Answered {
     }
 }
 
-/// The way out, by partition of requests. Whoever had it before has lost it.
-pub(super) struct Egress(BTreeMap<i32, SyncSender<(Answered, i64)>>);
+/// The way out. Whoever had it before has lost it.
+pub(super) struct Egress(Writers<SyncSender<(Answered, i64)>>);
 
-/// Takes the names of partitions. Blocks.
-pub(super) fn take(topics: &Topics, partitions: &[i32]) -> anyhow::Result<Vec<ExclusiveWriter>> {
-    let take = |partition: i32| {
-        let name = format!("{INGRESS}:{:032x}:{partition}", topics.ingress_id);
+/// Takes rights. Blocks.
+pub(super) fn take(topics: &Topics, rights: &[Right]) -> anyhow::Result<Vec<ExclusiveWriter>> {
+    let take = |right: Right| {
+        let of = match right {
+            Right::All => "all".to_owned(),
+            Right::Of(partition) => partition.to_string(),
+        };
+        let name = format!("{INGRESS}:{:032x}:{of}", topics.ingress_id);
         ExclusiveWriter::take(topics.producer(), &name, topics.message_bytes_max)
             .with_context(|| format!("{name} cannot be taken"))
     };
     // All at once: brokers take their time with each.
     let writers: Vec<_> = thread::scope(|scope| {
-        let taking: Vec<_> = partitions.iter().map(|partition| scope.spawn(move || take(*partition))).collect();
+        let taking: Vec<_> = rights.iter().map(|right| scope.spawn(move || take(*right))).collect();
         taking.into_iter().map(|taking| taking.join().expect("it says what is wrong")).collect()
     });
     writers.into_iter().collect()
 }
 
 impl Egress {
-    /// Writes from now on, by partition of requests, and returns where is told what was written.
+    /// Writes from now on, and returns where is told what was written.
     pub fn start(
         topics: &Topics,
-        writers: Vec<(i32, ExclusiveWriter)>,
+        writers: Writers<ExclusiveWriter>,
     ) -> anyhow::Result<(Self, mpsc::UnboundedReceiver<Sent<KafkaError>>)> {
         let (to, sent) = mpsc::unbounded_channel();
-        let mut all = BTreeMap::new();
-        for (partition, writer) in writers {
-            let (to, egress) = (to.clone(), egress_of(partition, topics.egress));
+        let writers = writers.try_map(|writer| {
+            let (to, partitions) = (to.clone(), topics.egress);
             let (replies, waiting) = sync_channel(WAITING_MAX);
             thread::Builder::new()
                 .name("styx-kafka-out".into())
-                .spawn(move || write(&writer, egress, &waiting, &to))?;
-            all.insert(partition, replies);
-        }
-        Ok((Egress(all), sent))
+                .spawn(move || write(&writer, partitions, &waiting, &to))?;
+            anyhow::Ok(replies)
+        })?;
+        Ok((Egress(writers), sent))
     }
 
     /// Has a reply written; gives it back when there is no room at the moment.
     pub fn reply(&self, answered: Answered, watermark: i64) -> Result<(), Answered> {
-        match self.0[&answered.place.partition].try_send((answered, watermark)) {
+        let writer = self.0.of(answered.place.partition).expect("only what is served is answered");
+        match writer.try_send((answered, watermark)) {
             Err(TrySendError::Full((answered, _))) => Err(answered),
             // One that has failed has said so.
             Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
@@ -197,10 +202,10 @@ impl Egress {
     }
 }
 
-/// Writes what comes, until nobody listens or it fails.
+/// Writes what comes to so many partitions, until nobody listens or it fails.
 fn write(
     writer: &ExclusiveWriter,
-    partition: i32,
+    partitions: i32,
     waiting: &Receiver<(Answered, i64)>,
     to: &mpsc::UnboundedSender<Sent<KafkaError>>,
 ) {
@@ -210,8 +215,11 @@ fn write(
     };
     let append = |batch: &[(Answered, i64)]| {
         let letters = batch.iter().filter_map(|(answered, _)| answered.letter.as_deref().cloned());
-        let replies = batch.iter().map(|(answered, watermark)| answered.message(partition, *watermark));
-        writer.append(&letters.chain(replies).collect::<Vec<_>>()).map_err(|problem| match problem {
+        let message = |(answered, watermark): &(Answered, i64)| {
+            answered.message(egress_of(answered.place.partition, partitions), *watermark)
+        };
+        let replies = batch.iter().map(message);
+        writer.append(letters.chain(replies).collect()).map_err(|problem| match problem {
             AppendProblem::TooLarge(index) => WriteProblem::TooLarge(index),
             AppendProblem::Failed(error) => WriteProblem::Failed(error),
         })

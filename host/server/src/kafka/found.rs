@@ -7,7 +7,7 @@ use rdkafka::consumer::Consumer;
 use rdkafka::error::KafkaError;
 use rdkafka::message::Headers;
 use rdkafka::{Message, Offset, TopicPartitionList};
-use styx_driver::kafka::beginning::Brokers;
+use styx_driver::kafka::beginning::{Brokers, Right};
 use styx_driver::kafka::recovery::ReplyMark;
 use styx_storage::log::kafka::ExclusiveWriter;
 
@@ -36,8 +36,8 @@ impl Brokers for Found<'_> {
     type Writer = ExclusiveWriter;
     type Error = anyhow::Error;
 
-    fn take(&self, partitions: &[i32]) -> anyhow::Result<Vec<ExclusiveWriter>> {
-        egress::take(self.topics, partitions)
+    fn take(&self, rights: &[Right]) -> anyhow::Result<Vec<ExclusiveWriter>> {
+        egress::take(self.topics, rights)
     }
 
     fn end_of_sent(&self, egress: i32) -> anyhow::Result<i64> {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rdkafka::consumer::Consumer;
 use rdkafka::error::KafkaError;
 use rdkafka::{Offset, TopicPartitionList};
-use styx_driver::kafka::beginning::begin;
+use styx_driver::kafka::beginning::{Begun, begin};
 use styx_driver::kafka::writing::Sent;
 use styx_driver::kafka::{Ending, FrontDriver, FrontEffect, FrontEvent, FrontLimits, Place};
 use styx_protocol::abort::Code;
@@ -72,13 +72,9 @@ impl Session {
         let limits = FrontLimits::default();
         let found = {
             let topics = topics.clone();
-            move || begin(&Found::new(&topics)?, &partitions, topics.egress, limits.window)
+            move || begin(&Found::new(&topics)?, &partitions, topics.ingress, topics.egress, limits.window)
         };
-        let (writers, progress): (Vec<_>, Vec<_>) = blocking(found)
-            .await?
-            .into_iter()
-            .map(|(partition, (writer, progress))| ((partition, writer), (partition, progress)))
-            .unzip();
+        let Begun { progress, writers } = blocking(found).await?;
         let (egress, sent) = Egress::start(topics, writers)?;
         let from = progress.iter().map(|(partition, progress)| (*partition, progress.watermark()));
         let reader = Reader::start(topics, from)?;

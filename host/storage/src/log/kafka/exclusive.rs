@@ -3,6 +3,7 @@
 //! A batch is a transaction of Kafka's: it is there whole or not at all, for those who read what is committed. When a name
 //! is taken, the transaction that was open under it is aborted, and brokers refuse what is sent under it from before.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use rdkafka::ClientConfig;
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::message::{Headers, OwnedHeaders};
-use rdkafka::producer::{BaseRecord, Producer, ThreadedProducer};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 
 use super::TracedContext;
 
@@ -42,66 +43,103 @@ impl Outgoing {
     }
 }
 
-pub struct ExclusiveWriter {
-    producer: ThreadedProducer<TracedContext>,
-    message_bytes_max: usize,
-}
+/// One producer with a name of its own, for one transaction at a time.
+struct Named(BaseProducer<TracedContext>);
 
-/// How long brokers may take.
-const PATIENCE: Duration = Duration::from_secs(10);
-const PAUSE: Duration = Duration::from_millis(20);
-
-impl ExclusiveWriter {
-    /// Takes a name, for messages of limited length. Whatever was written under it before is there or never will be. Blocks.
-    pub fn take(mut config: ClientConfig, name: &str, message_bytes_max: usize) -> KafkaResult<Self> {
-        config
-            .set("transactional.id", name)
-            .set("transaction.timeout.ms", PATIENCE.as_millis().to_string())
-            .set("acks", "all")
-            .set("enable.idempotence", "true")
-            // Nor are batches longer, which are what brokers measure: one that is refused ends the writer.
-            .set("message.max.bytes", message_bytes_max.to_string());
-        let producer = ThreadedProducer::from_config_and_context(&config, TracedContext)?;
+impl Named {
+    fn take(config: &ClientConfig, name: &str) -> KafkaResult<Self> {
+        let mut config = config.clone();
+        config.set("transactional.id", name);
+        let producer = BaseProducer::from_config_and_context(&config, TracedContext)?;
         patiently(|| producer.init_transactions(PATIENCE))?;
-        Ok(ExclusiveWriter { producer, message_bytes_max })
+        Ok(Named(producer))
     }
 
-    /// Writes a batch. Blocks until it is there, on all replicas.
-    pub fn append(&self, batch: &[Outgoing]) -> Result<(), AppendProblem> {
-        if let Some(index) = batch.iter().position(|message| message.weight() > self.message_bytes_max) {
-            return Err(AppendProblem::TooLarge(index));
-        }
-        self.transact(batch).map_err(|error| {
-            // Who cannot is over all the same.
-            let _ = patiently(|| self.producer.abort_transaction(PATIENCE));
-            AppendProblem::Failed(error)
-        })
-    }
-
-    fn transact(&self, batch: &[Outgoing]) -> KafkaResult<()> {
-        self.begin(batch)?;
-        self.end()
-    }
-
-    pub(super) fn begin(&self, batch: &[Outgoing]) -> KafkaResult<()> {
-        self.producer.begin_transaction()?;
-        for message in batch {
-            let mut record = BaseRecord::to(message.topic).payload(&message.value).headers(message.headers.clone());
-            record.partition = message.partition;
-            record.key = message.key.as_ref();
-            while let Err((error, again)) = self.producer.send(record) {
+    fn begin(&self, batch: Vec<Outgoing>) -> KafkaResult<()> {
+        self.0.begin_transaction()?;
+        for Outgoing { topic, partition, key, headers, value } in batch {
+            let mut record = BaseRecord::to(topic).payload(&value).headers(headers);
+            record.partition = partition;
+            record.key = key.as_ref();
+            while let Err((error, again)) = self.0.send(record) {
                 if error.rdkafka_error_code() != Some(RDKafkaErrorCode::QueueFull) {
                     return Err(error);
                 }
-                thread::sleep(PAUSE);
+                self.0.poll(PAUSE);
                 record = again;
             }
         }
         Ok(())
     }
 
+    fn end(&self) -> KafkaResult<()> {
+        // The library's own way to wait for what was sent looks every tenth of a second. What brokers have not taken after
+        // so long, the end of the transaction says.
+        let started = Instant::now();
+        while self.0.in_flight_count() > 0 && started.elapsed() < PATIENCE {
+            thread::sleep(GLANCE);
+            self.0.poll(Duration::ZERO);
+        }
+        patiently(|| self.0.commit_transaction(PATIENCE))
+    }
+}
+
+/// Producers that take turns: a broker that has ended a transaction makes the next one of the same name wait until that is
+/// written everywhere, and the library asks again after 20 ms only.
+const TURNS: usize = 2;
+
+pub struct ExclusiveWriter {
+    named: [Named; TURNS],
+    turn: AtomicUsize,
+    message_bytes_max: usize,
+}
+
+/// How long brokers may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(20);
+const GLANCE: Duration = Duration::from_micros(100);
+/// How long messages of a batch wait for the others, in milliseconds: they are given one right after the other, a thousand in
+/// a few of them.
+const LINGER: &str = "1";
+
+impl ExclusiveWriter {
+    /// Takes a name, for messages of limited length. Whatever was written under it before is there or never will be. Blocks.
+    pub fn take(mut config: ClientConfig, name: &str, message_bytes_max: usize) -> KafkaResult<Self> {
+        config
+            .set("transaction.timeout.ms", PATIENCE.as_millis().to_string())
+            .set("acks", "all")
+            .set("enable.idempotence", "true")
+            .set("linger.ms", LINGER)
+            // Nor are batches longer, which are what brokers measure: one that is refused ends the writer.
+            .set("message.max.bytes", message_bytes_max.to_string());
+        let named = [Named::take(&config, name)?, Named::take(&config, &format!("{name}:1"))?];
+        Ok(ExclusiveWriter { named, turn: AtomicUsize::new(0), message_bytes_max })
+    }
+
+    /// Writes a batch. Blocks until it is there, on all replicas.
+    pub fn append(&self, batch: Vec<Outgoing>) -> Result<(), AppendProblem> {
+        if let Some(index) = batch.iter().position(|message| message.weight() > self.message_bytes_max) {
+            return Err(AppendProblem::TooLarge(index));
+        }
+        self.begin(batch).and_then(|()| self.end()).map_err(|error| {
+            // Who cannot is over all the same.
+            let _ = patiently(|| self.now().0.abort_transaction(PATIENCE));
+            AppendProblem::Failed(error)
+        })
+    }
+
+    fn now(&self) -> &Named {
+        &self.named[self.turn.load(Ordering::Relaxed) % TURNS]
+    }
+
+    pub(super) fn begin(&self, batch: Vec<Outgoing>) -> KafkaResult<()> {
+        self.now().begin(batch)
+    }
+
     pub(super) fn end(&self) -> KafkaResult<()> {
-        patiently(|| self.producer.commit_transaction(PATIENCE))
+        self.now().end()?;
+        self.turn.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 }
 
