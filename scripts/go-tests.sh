@@ -11,7 +11,7 @@ GOFLAGS= GOWORK=off go test ./...
 sdk=$PWD
 module=$(mktemp -d)
 trap 'rm -rf "$module"' EXIT
-for guest in ../../guests/{conformance,journey}/go; do
+for guest in ../../guests/*-go ../../guests/{conformance,journey}/go; do
   cd "$sdk/$guest"
   test -z "$(gofmt -l .)" || { echo "gofmt -w $PWD first" >&2; exit 1; }
   { cat go.mod; echo "replace styx => $sdk"; } > "$module/go.mod"

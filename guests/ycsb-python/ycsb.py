@@ -127,7 +127,7 @@ def update_record(ctx: Context, field: int, value: str) -> None:
 def count(ctx: Context, after: str | None, limit: int) -> list:
     """A page of all records: [records, bytes of their fields, last key of the page or null]."""
     page = [*ctx.state.scan(after=after, limit=limit)]
-    return [len(page), sum(len(field) for _, fields in page for field in fields), _next_page(page, limit)]
+    return [len(page), sum(len(field.encode()) for _, fields in page for field in fields), _next_page(page, limit)]
 
 
 def _fields(ctx: Context) -> list[str]:

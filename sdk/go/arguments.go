@@ -43,43 +43,51 @@ func parametersOf(kind reflect.Type) ([]parameter, error) {
 
 // readArguments reads a JSON array into the struct of the parameters.
 func (f *function) readArguments(data []byte, at unsafe.Pointer) error {
-	r := reader{data: data}
 	read := 0
 	if len(data) > 0 {
-		if !r.mark('[') {
-			return f.reject(f.noArray(&r))
-		}
-		if !r.mark(']') {
-			for {
-				if read == len(f.parameters) {
-					return f.reject(fmt.Errorf("too many arguments, it takes [%s]", f.names))
-				}
-				p := &f.parameters[read]
-				if p.required || !r.null() {
-					if err := p.decode(&r, unsafe.Add(at, p.offset)); err != nil {
-						return f.reject(fmt.Errorf("argument `%s`: %w", p.name, err))
-					}
-				}
-				read++
-				if r.mark(',') {
-					continue
-				}
-				if !r.mark(']') {
-					return f.reject(r.invalid())
-				}
-				break
-			}
-		}
-		if err := r.end(); err != nil {
+		var err error
+		r := takeReader(data)
+		read, err = f.readArray(r, at)
+		keepReader(r)
+		if err != nil {
 			return f.reject(err)
 		}
 	}
-	for _, p := range f.parameters[read:] {
-		if p.required {
+	for i := read; i < len(f.parameters); i++ {
+		if p := &f.parameters[i]; p.required {
 			return f.reject(fmt.Errorf("argument `%s` is missing", p.name))
 		}
 	}
 	return nil
+}
+
+// readArray reads what there is of the arguments, and says how many they are.
+func (f *function) readArray(r *reader, at unsafe.Pointer) (read int, err error) {
+	if !r.mark('[') {
+		return 0, f.noArray(r)
+	}
+	if r.mark(']') {
+		return 0, r.end()
+	}
+	for {
+		if read == len(f.parameters) {
+			return read, fmt.Errorf("too many arguments, it takes [%s]", f.names)
+		}
+		p := &f.parameters[read]
+		if p.required || !r.null() {
+			if err := p.decode(r, unsafe.Add(at, p.offset)); err != nil {
+				return read, fmt.Errorf("argument `%s`: %w", p.name, err)
+			}
+		}
+		read++
+		if r.mark(',') {
+			continue
+		}
+		if !r.mark(']') {
+			return read, r.invalid()
+		}
+		return read, r.end()
+	}
 }
 
 func (f *function) noArray(r *reader) error {

@@ -55,11 +55,13 @@ func unmarshal(data []byte, value any) error {
 }
 
 func decodeAll(data []byte, decode decoder, at unsafe.Pointer) error {
-	r := reader{data: data}
-	if err := decode(&r, at); err != nil {
-		return err
+	r := takeReader(data)
+	err := decode(r, at)
+	if err == nil {
+		err = r.end()
 	}
-	return r.end()
+	keepReader(r)
+	return err
 }
 
 func makeDecoder(kind reflect.Type, making map[reflect.Type]*decoder) (decoder, error) {

@@ -49,6 +49,11 @@ func appendAny(out []byte, value any) ([]byte, error) {
 	case string:
 		return appendString(out, value)
 	}
+	return appendByType(out, value)
+}
+
+// appendByType is a function of its own for its parameter, which has to be in the heap.
+func appendByType(out []byte, value any) ([]byte, error) {
 	made, err := encoderOf(reflect.TypeOf(value))
 	if err != nil {
 		return out, err

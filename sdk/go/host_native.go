@@ -32,6 +32,7 @@ func running() host.Host {
 
 func scratch() []byte       { return nil }
 func keepScratch([]byte)    {}
+func keepReader(*reader)    {}
 func hostMark() uint32      { return 0 }
 func hostRelease(uint32)    {}
 func hostApp() string       { return running().App() }
@@ -41,6 +42,10 @@ func hostTID() uint64       { return running().TID() }
 func hostRequestID() string { return running().RequestID() }
 func hostTime() uint64      { return running().Time() }
 func hostRandom() uint64    { return running().Random() }
+
+func contextOf(key string, f *function) *Context { return &Context{key: key, function: f} }
+
+func takeReader(data []byte) *reader { return &reader{data: data} }
 
 func hostLog(level Level, message string) { running().Log(uint8(level), message) }
 func hostGet(key string) ([]byte, bool)   { return running().Get(key) }

@@ -116,9 +116,12 @@ var (
 	largeFirst int
 	// marks that were not yet released.
 	marks int
-	// buffer is used for what goes out, again and again.
+	// buffer is used for what goes out, again and again, and spare for what is read.
 	buffer []byte
+	spare  *reader
 	got    result
+	// context is that of the invocation that runs.
+	context Context
 )
 
 // bufferMax is the largest buffer that is kept.
@@ -160,6 +163,26 @@ func keepScratch(used []byte) {
 	if cap(used) <= bufferMax {
 		buffer = used
 	}
+}
+
+func contextOf(key string, f *function) *Context {
+	context = Context{key: key, function: f}
+	return &context
+}
+
+func takeReader(data []byte) *reader {
+	r := spare
+	if r == nil {
+		return &reader{data: data}
+	}
+	spare = nil
+	*r = reader{data: data}
+	return r
+}
+
+func keepReader(used *reader) {
+	used.data = nil
+	spare = used
 }
 
 // view is memory that the host has lowered a value to.

@@ -8,7 +8,7 @@ import (
 
 // Invoke runs a function as the host does. It is for the test host; functions call each other through the context.
 func invoke(name, key string, arguments, out []byte) (reply []byte, failure *Failure) {
-	f := table[name]
+	f := find(name)
 	if f == nil {
 		operator, function, _ := strings.Cut(name, ".")
 		for _, known := range operators {
@@ -18,21 +18,34 @@ func invoke(name, key string, arguments, out []byte) (reply []byte, failure *Fai
 		}
 		return out, &Failure{Code: codeUnknownOperator, Message: fmt.Sprintf("this component has no operator %q", operator)}
 	}
+	// In a test host calls run inside of each other.
+	outer := current
+	current = f
 	defer func() {
+		current = outer
 		if panicked := recover(); panicked != nil {
 			failure = panicFailure(panicked)
 		}
 	}()
-	// In a test host calls run inside of each other.
-	outer := current
-	current = f
-	defer func() { current = outer }()
-	ctx := Context{key: key, function: f}
-	reply, err := f.invoke(&ctx, arguments, out)
+	reply, err := f.invoke(contextOf(key, f), arguments, out)
 	if err != nil {
 		return out, failureOf(err)
 	}
 	return reply, nil
+}
+
+// found is the function that was looked up last: an instance mostly runs one and the same.
+var found *function
+
+func find(name string) *function {
+	if found == nil || found.full != name {
+		f := table[name]
+		if f == nil {
+			return nil
+		}
+		found = f
+	}
+	return found
 }
 
 // panicFailure is what a panic of user code, a bug, tells the caller; the host logs it.

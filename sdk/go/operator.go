@@ -77,16 +77,17 @@ func (o *Operator) Name() string { return o.name }
 
 // function is one function of an operator, ready to run.
 type function struct {
-	operator   *Operator
-	name       string
+	operator *Operator
+	name     string
+	// full is operator.function.
+	full       string
 	doc        string
 	readOnly   bool
 	parameters []parameter
 	// names are the parameters', for messages.
 	names   string
 	returns string
-	// isBare says that there is no result.
-	invoke func(ctx *Context, arguments []byte, out []byte) ([]byte, error)
+	invoke  func(ctx *Context, arguments []byte, out []byte) ([]byte, error)
 }
 
 // Function is a registered function, for calling it from others: In is a struct with a field for each parameter, Out
@@ -138,12 +139,22 @@ func Register[In, Out any](o *Operator, name string, run func(ctx *Context, in I
 		names[i] = parameter.name
 	}
 	f := &function{
-		operator: o, name: name, doc: s.doc, readOnly: s.readOnly,
+		operator: o, name: name, full: full, doc: s.doc, readOnly: s.readOnly,
 		parameters: parameters, names: strings.Join(names, ", "), returns: returns,
 	}
+	// Memory for what is read and written by its type, once and not in every invocation.
+	place := new(struct {
+		in  In
+		out Out
+	})
 	f.invoke = func(ctx *Context, arguments []byte, reply []byte) ([]byte, error) {
-		var in In
-		if err := f.readArguments(arguments, unsafe.Pointer(&in)); err != nil {
+		var noIn In
+		// A panic may have left something.
+		place.in = noIn
+		err := f.readArguments(arguments, unsafe.Pointer(&place.in))
+		in := place.in
+		place.in = noIn
+		if err != nil {
 			return reply, err
 		}
 		result, err := run(ctx, in)
@@ -153,7 +164,10 @@ func Register[In, Out any](o *Operator, name string, run func(ctx *Context, in I
 		if encodeOut == nil {
 			return append(reply, "null"...), nil
 		}
-		reply, err = encodeOut(reply, unsafe.Pointer(&result))
+		var noOut Out
+		place.out = result
+		reply, err = encodeOut(reply, unsafe.Pointer(&place.out))
+		place.out = noOut
 		if err != nil {
 			err = fmt.Errorf("result: %w", err)
 		}

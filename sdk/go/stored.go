@@ -64,7 +64,7 @@ func MigrateState[Old, New any](o *Operator, migrate func(old Old) (New, error))
 		}
 		return appendAny(nil, made)
 	}
-	f := &function{operator: o, name: migrateName, returns: `{"type":"boolean"}`}
+	f := &function{operator: o, name: migrateName, full: o.name + "." + migrateName, returns: `{"type":"boolean"}`}
 	f.invoke = func(ctx *Context, _ []byte, reply []byte) ([]byte, error) {
 		var migrated []byte
 		data, found := ctx.State.GetRaw()
@@ -81,7 +81,7 @@ func MigrateState[Old, New any](o *Operator, migrate func(old Old) (New, error))
 		return append(reply, "true"...), nil
 	}
 	o.functions = append(o.functions, f)
-	table[o.name+"."+migrateName] = f
+	table[f.full] = f
 }
 
 // current is the function that runs.

@@ -1,6 +1,7 @@
 //! A shop's checkouts (Styx, Figure 3): stock of every item in the cart and credit of its user.
 
 use anyhow::ensure;
+use clap::ValueEnum;
 use rand::{Rng, RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde_json::json;
@@ -83,7 +84,7 @@ impl Workload for Cart {
     }
 
     fn languages(&self) -> &'static [Language] {
-        &[Language::Rust, Language::Python, Language::Go, Language::C, Language::TypeScript]
+        Language::value_variants()
     }
 
     fn fill(&self) -> Box<dyn Iterator<Item = Call> + Send + '_> {

@@ -167,7 +167,7 @@ impl Comparison<'_> {
                 ensure!(self.workload.expects(&code, &message), "{call:?} failed with {code}: {message}");
             }
         }
-        // Whatever the checks read must be alike, too: together that is the whole state.
+        // Whatever the checks read must be alike, too: together with the entities that is the whole state.
         let states = self.apps.iter().map(|app| self.check(app)).collect::<anyhow::Result<Vec<_>>>()?;
         for (app, state) in self.apps.iter().zip(&states) {
             for (first, own) in states[0].iter().zip(state) {
@@ -178,17 +178,19 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    /// Checks one app; returns what was read meanwhile.
+    /// Checks one app and reads its entities; returns what was read meanwhile.
     fn check(&self, app: &str) -> anyhow::Result<Vec<Value>> {
         let mut seen = Vec::new();
-        let checks = self.workload.check(&mut |call| {
+        let mut read = |call: &Call| {
             let reply = self.runtime.block_on(self.call(app, call))?;
             let reply = reply.map_err(|(code, message)| anyhow::anyhow!("{call:?} failed with {code}: {message}"))?;
             let arguments: Value = serde_json::from_str(&call.arguments)?;
             seen.push(without_accidents(json!([call.operator, call.key, call.function, arguments, reply])));
             Ok(reply)
-        });
+        };
+        let checks = self.workload.check(&mut read);
         checks.into_iter().try_for_each(|check| check.result.context(check.name))?;
+        self.workload.entities().try_for_each(|call| read(&call).map(drop))?;
         Ok(seen)
     }
 

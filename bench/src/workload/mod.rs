@@ -3,8 +3,8 @@
 //!
 //! A workload knows the app's functions and nothing of servers, connections or time: whoever drives
 //! it sends the calls. It keeps no record of what was called either, so any number of connections
-//! may share one, each with random numbers of its own. Each app exists in Rust and in Python, with
-//! the same functions and replies.
+//! may share one, each with random numbers of its own. Each app exists in Rust and in Python, some in
+//! every language, with the same functions and replies.
 
 mod cart;
 mod chance;
@@ -16,7 +16,7 @@ mod tpcc;
 mod travel;
 pub mod ycsb;
 
-use std::slice;
+use std::{iter, slice};
 
 use anyhow::{Context, ensure};
 use rand::RngCore;
@@ -111,6 +111,11 @@ pub trait Workload: Send + Sync {
     fn expects(&self, code: &str, message: &str) -> bool {
         let _ = (code, message);
         false
+    }
+
+    /// Calls that read the entities one by one, where what is checked does not tell them apart.
+    fn entities(&self) -> Box<dyn Iterator<Item = Call> + '_> {
+        Box::new(iter::empty())
     }
 
     /// Reads the state and says what holds. Nothing else may run meanwhile.
@@ -223,6 +228,17 @@ mod tests {
                 let arguments: Value = serde_json::from_str(&call.arguments).unwrap();
                 assert!(arguments.is_array(), "{line}: {call:?}");
             }
+        }
+    }
+
+    #[test]
+    fn entities_are_those_that_were_filled_in() {
+        for line in WORKLOADS.iter().filter(|line| line.starts_with("ycsb")) {
+            let workload = languages::workload(line).unwrap();
+            let filled = workload.fill().map(|call| (call.operator, call.key));
+            let read =
+                workload.entities().inspect(|call| assert!(call.read_only)).map(|call| (call.operator, call.key));
+            assert_eq!(read.collect::<Vec<_>>(), filled.collect::<Vec<_>>(), "{line}");
         }
     }
 

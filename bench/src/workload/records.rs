@@ -2,12 +2,13 @@
 //! There are so many of them that moving them takes a while.
 
 use anyhow::ensure;
+use clap::ValueEnum;
 use rand::{Rng, RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde_json::json;
 
 use super::chance::{Skewed, percent, text};
-use super::{Call, Check, Read, Workload, sums};
+use super::{Call, Check, Language, Read, Workload, sums};
 
 const FIELDS: usize = 10;
 const FIELD_BYTES: usize = 100;
@@ -57,6 +58,10 @@ impl Workload for Records {
         "ycsb"
     }
 
+    fn languages(&self) -> &'static [Language] {
+        Language::value_variants()
+    }
+
     fn fill(&self) -> Box<dyn Iterator<Item = Call> + Send + '_> {
         Box::new((0..self.records).map(|record| {
             let mut random = Pcg64Mcg::seed_from_u64(record);
@@ -72,6 +77,10 @@ impl Workload for Records {
         }
         let field = random.random_range(0..FIELDS);
         Call::write("record", record, "update", format!("[{field},\"{}\"]", text(random, FIELD_BYTES)))
+    }
+
+    fn entities(&self) -> Box<dyn Iterator<Item = Call> + '_> {
+        Box::new((0..self.records).map(|record| Call::read("record", record.to_string(), "read", "[]".into())))
     }
 
     fn check(&self, read: &mut Read<'_>) -> Vec<Check> {

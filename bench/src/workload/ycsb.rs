@@ -3,10 +3,11 @@
 //! The sum of all balances never changes, whatever runs at the same time.
 
 use anyhow::ensure;
+use clap::ValueEnum;
 use rand::{Rng, RngCore};
 
 use super::chance::{Skewed, another, percent};
-use super::{Call, Check, Read, Workload, sums};
+use super::{Call, Check, Language, Read, Workload, sums};
 
 /// The balance of an account at first.
 const BALANCE: i64 = 1_000_000;
@@ -146,6 +147,10 @@ impl Workload for Accounts {
         "ycsb"
     }
 
+    fn languages(&self) -> &'static [Language] {
+        Language::value_variants()
+    }
+
     fn fill(&self) -> Box<dyn Iterator<Item = Call> + Send + '_> {
         let insert = |account: u64| Call::write(self.operator, self.key(account), "insert", format!("[{BALANCE}]"));
         Box::new((0..self.accounts).map(insert))
@@ -172,6 +177,10 @@ impl Workload for Accounts {
 
     fn expects(&self, code: &str, message: &str) -> bool {
         code == "ABORTED" && message.ends_with("has nothing left")
+    }
+
+    fn entities(&self) -> Box<dyn Iterator<Item = Call> + '_> {
+        Box::new((0..self.accounts).map(|account| Call::read(self.operator, self.key(account), "read", "[]".into())))
     }
 
     fn check(&self, read: &mut Read<'_>) -> Vec<Check> {

@@ -374,12 +374,12 @@ extern const styx_type styx_type_styx_text, styx_type_styx_text_or_null, styx_ty
     STYX_PARAMETERS_(operator_, name_, __VA_ARGS__)                                                          \
     STYX_CALLS_(operator_, name_, result_,                                                                   \
                 styx_operator_##operator_.name ? styx_operator_##operator_.name : #operator_, __VA_ARGS__)   \
-    static void operator_##_##name_(                                                                         \
+    static void operator_##_##name_##_body(                                                                  \
         STYX_SIGNATURE_(STYX_RESULT_(result_) __VA_OPT__(STYX_EACH_(STYX_PARAMETER_, , __VA_ARGS__))));      \
     static void styx_run_##operator_##_##name_(const void *styx_from, void *styx_to) {                       \
         const styx_arguments_##operator_##_##name_ *styx_all = styx_from;                                    \
         (void)styx_all, (void)styx_to;                                                                       \
-        operator_##_##name_(STYX_DROP_(                                                                      \
+        operator_##_##name_##_body(STYX_DROP_(                                                               \
             STYX_CHOOSE_(STYX_TO_, result_) __VA_OPT__(STYX_EACH_(STYX_GIVE_, , __VA_ARGS__)))); \
     }                                                                                                        \
     static styx_function_type styx_function_##operator_##_##name_ = {                                        \
@@ -394,7 +394,7 @@ extern const styx_type styx_type_styx_text, styx_type_styx_text_or_null, styx_ty
     __attribute__((constructor)) static void styx_register_##operator_##_##name_(void) {                     \
         styx_register(&styx_function_##operator_##_##name_);                                                 \
     }                                                                                                        \
-    static void operator_##_##name_(                                                                         \
+    static void operator_##_##name_##_body(                                                                  \
         STYX_SIGNATURE_(STYX_RESULT_(result_) __VA_OPT__(STYX_EACH_(STYX_PARAMETER_, , __VA_ARGS__))))
 
 #define STYX_MEMBER_(of, pair) STYX_MEMBER_2_(STYX_UNWRAP_ pair)

@@ -187,8 +187,8 @@ static bool integer(reader *from, const styx_type *type, void *value) {
     }
     uint64_t number = 0;
     for (char *digit = from->at + negative; digit < end; digit++) {
-        fits = fits && !__builtin_mul_overflow(number, (uint64_t)10, &number) &&
-               !__builtin_add_overflow(number, (uint64_t)(*digit - '0'), &number);
+        /* Not __builtin_mul_overflow, which multiplies to 128 bits. */
+        fits = fits && number <= UINT64_MAX / 10 && !__builtin_add_overflow(number * 10, (uint64_t)(*digit - '0'), &number);
     }
     unsigned bits = (unsigned)type->size * 8;
     uint64_t largest = UINT64_MAX >> (64 - bits);

@@ -116,3 +116,13 @@ def test_transfers_keep_the_sum(ycsb):
     assert host.entries("account") == {"0": 0, "1": 0, "2": 4, "3": 4, "9": 1_000_001}
     with pytest.raises(CallFailed, match="no account 77"):
         host.call("account", "0", "transfer", "77")
+
+
+def test_records_are_counted_with_the_bytes_of_their_fields(ycsb):
+    host = Host(ycsb)
+    host.call("record", "r", "insert", ["a", "b"])
+    host.call("record", "r", "update", 1, "cé")
+    with pytest.raises(CallFailed, match="record r has no field 2"):
+        host.call("record", "r", "update", 2, "e")
+    assert host.call("record", "r", "read") == ["a", "cé"]
+    assert host.call("record", "r", "count", None, 1) == [1, 4, "r"]
