@@ -1,6 +1,6 @@
 //! Clients of the process that a driver is in: what they ask, and what they are told.
 
-use styx_protocol::abort::{Abort, Code};
+use styx_protocol::abort::Abort;
 use styx_protocol::ids::RequestId;
 use styx_protocol::machine::worker::{ClientRequest, ClientResponse};
 use styx_protocol::replies::Reply;
@@ -72,7 +72,7 @@ impl Answer {
 
     /// Refuses a request because too many wait. Nothing has happened.
     pub fn overloaded(id: RequestId) -> Answer {
-        let outcome = Err(Abort::new(Code::Overloaded, "too many requests are waiting; try again in a moment"));
+        let outcome = Err(Abort::backlog_full());
         Answer::Reply(Reply { id, tid: Default::default(), epoch: Default::default(), outcome })
     }
 }

@@ -241,7 +241,7 @@ impl Handle {
     }
 
     /// Sends a request to a read-only function; refused while what it would read cannot become durable.
-    pub fn query(&self, request: Request, waiter: Waiter) {
+    pub fn query(&self, request: Arc<Request>, waiter: Waiter) {
         if let Some(failure) = self.admission.refuses_reads() {
             return waiter.answer(Answer::Failed(failure));
         }

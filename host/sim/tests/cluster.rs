@@ -510,7 +510,7 @@ fn check(seed: u64, late: bool) -> [usize; 7] {
                 WorkerId(random.below(u64::from(workers)) as u16)
             };
             if query {
-                let request = ClientRequest::Query { request, waiter: id };
+                let request = ClientRequest::Query { request: Arc::new(request), waiter: id };
                 live.work(usize::from(worker.0), worker::Input::Client(request));
             } else {
                 live.asked.insert(id, Arc::new(request));

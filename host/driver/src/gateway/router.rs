@@ -154,9 +154,7 @@ impl<W, R> Router<W, R> {
             ClientMessage::Request(ClientRequest::Submit { request, waiter, receipt }) => {
                 (Question::Submit(request, receipt), waiter)
             }
-            ClientMessage::Request(ClientRequest::Query { request, waiter }) => {
-                (Question::Query(Arc::new(request)), waiter)
-            }
+            ClientMessage::Request(ClientRequest::Query { request, waiter }) => (Question::Query(request), waiter),
             ClientMessage::Request(ClientRequest::Await { id, waiter }) => (Question::Await(id), waiter),
             ClientMessage::Read(query, to) => return self.ask(now, false, Asked::Admin(query, to), effects),
         };

@@ -345,7 +345,7 @@ impl<L, R> Membership<L, R> {
             Question::Submit(request, _) if request.retained && !self.remembers(request.id) => None,
             Question::Await(id) if !self.remembers(id) => None,
             Question::Submit(request, receipt) => Some(ClientRequest::Submit { request, waiter, receipt }),
-            Question::Query(request) => Some(ClientRequest::Query { request: Arc::unwrap_or_clone(request), waiter }),
+            Question::Query(request) => Some(ClientRequest::Query { request, waiter }),
             Question::Await(id) => Some(ClientRequest::Await { id, waiter }),
             Question::Admin(query) => return self.ask(now, Reader::Remote(from, ticket), query, effects),
         };

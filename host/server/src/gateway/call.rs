@@ -149,7 +149,7 @@ async fn submit(
                 let asked = headers.get(TRACE).is_some_and(|value| value == "1");
                 watch(&mut request, asked, parent, idempotency_key.is_some(), ingress);
                 if read_only && !receipt {
-                    ingress.handle.query(request, Waiter::Once(to));
+                    ingress.handle.query(Arc::new(request), Waiter::Once(to));
                 } else {
                     ingress.handle.submit(Arc::new(request), Waiter::Once(to), receipt);
                 }

@@ -105,7 +105,7 @@ pub enum ClientRequest<W> {
         receipt: bool,
     },
     /// A request to a read-only function: not logged, runs on the last committed epoch.
-    Query { request: Request, waiter: W },
+    Query { request: Arc<Request>, waiter: W },
     /// The end of an earlier request is asked for.
     Await {
         /// The earlier request.
