@@ -270,7 +270,9 @@ impl Cluster {
                 worker::Action::Respond(responses) => {
                     for response in responses {
                         match response {
-                            ClientResponse::Reply { waiter, reply } => drop(self.replies.insert(waiter, reply.outcome)),
+                            ClientResponse::Reply { waiter, reply } | ClientResponse::Replayed { waiter, reply } => {
+                                self.replies.insert(waiter, reply.outcome);
+                            }
                             ClientResponse::Accepted { .. } | ClientResponse::Unknown { .. } => {}
                             ClientResponse::Returned { waiter } => self.returned.push(waiter),
                         }

@@ -459,10 +459,8 @@ fn is_repeatable(question: &Question) -> bool {
 /// The answer to a client that a response is; the response itself if it is none.
 fn answer_of(response: Response) -> Result<Answer, Response> {
     match response {
-        Response::Reply(reply) => {
-            let outcome = reply.outcome.map(|Bytes(value)| value);
-            Ok(Answer::Reply(Reply { id: reply.id, tid: reply.tid, epoch: reply.epoch, outcome }))
-        }
+        Response::Reply(reply) => Ok(Answer::Reply(reply.into())),
+        Response::Replayed(reply) => Ok(Answer::Replayed(reply.into())),
         Response::Accepted(id) => Ok(Answer::Accepted(id)),
         Response::Unknown => Ok(Answer::Unknown),
         other => Err(other),

@@ -373,8 +373,9 @@ impl Pipeline {
             }
             answered += 1;
             done += slot.held;
+            let replayed = matches!(answer, Answer::Replayed(_));
             let outcome = match answer {
-                Answer::Reply(end) => {
+                Answer::Reply(end) | Answer::Replayed(end) => {
                     // Jumps up, and comes down slowly.
                     let size = end.outcome.as_ref().map_or(0, |value| value.len());
                     self.unread += size;
@@ -390,7 +391,7 @@ impl Pipeline {
                             self.ingress.latencies.error(crate::http::status_of(abort.code), abort.code.as_str())
                         }
                     };
-                    reply(&slot.id, end, out);
+                    reply(&slot.id, end, replayed, out);
                     outcome
                 }
                 Answer::Failed(failure) => {

@@ -218,7 +218,7 @@ impl<W> Ingress<W> {
         }
         match known {
             Some(Known::Done(reply)) if receipt => egress.hold(reply.epoch, ClientResponse::Accepted { waiter, id }),
-            Some(Known::Done(reply)) => egress.hold(reply.epoch, ClientResponse::Reply { waiter, reply }),
+            Some(Known::Done(reply)) => egress.hold(reply.epoch, ClientResponse::Replayed { waiter, reply }),
             Some(Known::Pending) if receipt => egress.hold(current, ClientResponse::Accepted { waiter, id }),
             None if receipt => self.receipts.entry(id).or_default().push(waiter),
             Some(Known::Pending) | None => egress.wait(id, waiter),
@@ -231,7 +231,7 @@ impl<W> Ingress<W> {
         match egress.known(id) {
             Some((Known::Done(reply), _)) => {
                 let (epoch, reply) = (reply.epoch, reply.clone());
-                egress.hold(epoch, ClientResponse::Reply { waiter, reply });
+                egress.hold(epoch, ClientResponse::Replayed { waiter, reply });
             }
             None if !self.remembers(id) => egress.unknown(waiter),
             Some((Known::Pending, _)) | None => egress.wait(id, waiter),

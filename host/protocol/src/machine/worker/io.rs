@@ -141,6 +141,8 @@ impl<W> ClientRequest<W> {
 pub enum ClientResponse<W> {
     /// The request has ended.
     Reply { waiter: W, reply: Reply },
+    /// The same, of what somebody else has asked before under the same id, and was told or will be.
+    Replayed { waiter: W, reply: Reply },
     /// The request will be carried out whatever happens.
     Accepted { waiter: W, id: RequestId },
     /// Nothing is known of the request.
