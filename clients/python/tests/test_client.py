@@ -50,7 +50,9 @@ def test_a_refusal_is_an_error_and_nothing_has_happened(server: Server) -> None:
 def test_under_one_key_a_call_happens_once(server: Server) -> None:
     with Client(**server.urls) as styx:
         styx.call("shop", "item", "fig", "insert", 10, 1)
-        replies = {styx.request("shop", "item", "fig", "take", [3], idempotency_key="fig-1").tid for _ in range(3)}
+        answers = [styx.request("shop", "item", "fig", "take", [3], idempotency_key="fig-1") for _ in range(3)]
+        assert [answer.replayed for answer in answers] == [False, True, True]
+        replies = {answer.tid for answer in answers}
         assert len(replies) == 1 and styx.state("shop", "item", "fig") == [7, 1]
         with pytest.raises(Error) as mismatch:
             styx.request("shop", "item", "fig", "take", [4], idempotency_key="fig-1")

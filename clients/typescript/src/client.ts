@@ -156,8 +156,9 @@ export class Client {
       return text === null ? undefined : (parse(text) as number | bigint);
     };
     const [tid, epoch] = [number('styx-tid'), number('styx-epoch')];
-    if (!answer.headers.get('content-type')?.includes('json')) return { value: new Uint8Array(await answer.arrayBuffer()), tid, epoch };
-    return { value: parse(await answer.text()), tid, epoch };
+    const isJson = answer.headers.get('content-type')?.includes('json');
+    const value = isJson ? parse(await answer.text()) : new Uint8Array(await answer.arrayBuffer());
+    return { value, tid, epoch, ...(answer.headers.get('idempotent-replayed') === 'true' && { replayed: true }) };
   }
 
   private ask(url: string, options: RequestInit = {}, longer = 0): Promise<Record<string, unknown>> {

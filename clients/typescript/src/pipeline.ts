@@ -9,6 +9,8 @@ export interface Reply {
   /** None of a function that only reads. */
   tid?: number | bigint | undefined;
   epoch?: number | bigint | undefined;
+  /** Another request was under its idempotency key before, a repetition of this client's own included: this is that one's answer. */
+  replayed?: boolean;
 }
 
 interface Line {
@@ -18,6 +20,7 @@ interface Line {
   error?: Refusal;
   tid?: number | bigint;
   epoch?: number | bigint;
+  replayed?: boolean;
 }
 
 interface Waiting {
@@ -143,7 +146,7 @@ export class Pipeline {
     if (!waiting) return;
     if (line.error) return waiting.reject(refused(line.error));
     const value = line.ok_base64 === undefined ? (line.ok ?? null) : bytes(line.ok_base64);
-    waiting.resolve({ value, tid: line.tid, epoch: line.epoch });
+    waiting.resolve({ value, tid: line.tid, epoch: line.epoch, ...(line.replayed && { replayed: true }) });
   }
 
   private lose(error: StyxError): void {

@@ -234,6 +234,10 @@ fn a_guest_in_c() {
             "counter: no function is declared; write STYX_OPERATOR(name) and STYX_FUNCTION(name, function, …) { … }",
         ),
         (
+            format!("{function} }}\nSTYX_OPERATOR(counter)\nSTYX_OPERATOR(lonely)"),
+            "counter: counter.c:6: the operator `lonely` has no function; write one: STYX_FUNCTION(lonely, function, …) { … }",
+        ),
+        (
             format!("{function} }}"),
             "counter: functions of the operator `counter` are declared, but it is not; write STYX_OPERATOR(counter, .doc = \"…\") once",
         ),
@@ -318,6 +322,11 @@ fn what_is_wrong_in_typescript_is_said_with_its_line() {
             "shop.ts",
             format!("{head}}});\nexport const other = operator(\"shop 2\", {{ sell() {{}} }});"),
             "shop.ts:4: the operator's name \"shop 2\" is not allowed: start with a letter, then use letters, digits, _ and -, at most 64",
+        ),
+        (
+            "shop.ts",
+            format!("import {{ operator }} from \"styx-sdk\";\noperator(\"shop\", {{ sell() {{}} }});\nconst lonely = operator(\"lonely\", {{}});"),
+            "shop.ts:3: the operator \"lonely\" has no function: give it one, as in { add(ctx, n: number) { … } }",
         ),
         (
             "shop.ts",

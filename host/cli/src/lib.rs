@@ -28,7 +28,7 @@ pub use environment::{LOG_FILTER, TOKEN};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::error::CliError;
 use output::Output;
@@ -208,14 +208,27 @@ enum Verb {
     },
 }
 
+/// Verbs that ask no server.
+const ALONE: [&str; 6] = ["server", "new", "test", "build", "cluster", "completions"];
+
 /// The verbs, their flags and their help.
 pub fn command() -> clap::Command {
-    Cli::command()
+    let command = Cli::command();
+    let of_client = |argument: &&Arg| argument.is_global_set() && argument.get_id() != "json";
+    let hidden: Vec<Arg> =
+        command.get_arguments().filter(of_client).map(|argument| argument.clone().hide(true)).collect();
+    let hide = |verb: clap::Command| verb.args(&hidden);
+    ALONE.into_iter().fold(command, |command, verb| {
+        command.mut_subcommand(verb, |verb| {
+            let names: Vec<String> = verb.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
+            names.into_iter().fold(hide(verb), |verb, inner| verb.mut_subcommand(inner, hide))
+        })
+    })
 }
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => match styx_server::config::refused_value(&error) {
             Some((_, refused)) => {

@@ -448,7 +448,8 @@ impl<'a> IntoFuture for Call<'a> {
 fn reply(headers: &HeaderMap, bytes: Bytes) -> Reply {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.parse().ok();
     let request_id = headers.get("styx-request-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
-    Reply { request_id, ..Reply::new(bytes, number("styx-tid"), number("styx-epoch")) }
+    let replayed = headers.get("idempotent-replayed").is_some_and(|value| value == "true");
+    Reply { request_id, replayed, ..Reply::new(bytes, number("styx-tid"), number("styx-epoch")) }
 }
 
 /// Sends a request until it has an answer that is not a transient error.

@@ -53,6 +53,8 @@ struct Line<'a> {
     error: Option<Refusal>,
     tid: Option<u64>,
     epoch: Option<u64>,
+    #[serde(default)]
+    replayed: bool,
 }
 
 impl Connection {
@@ -210,7 +212,7 @@ impl<'a> RawReply<'a> {
             // A result of `null` is read as none.
             Line { ok, .. } => Bytes::copy_from_slice(ok.map_or("null", RawValue::get).as_bytes()),
         };
-        Ok(Ok(Reply::new(bytes, line.tid, line.epoch)))
+        Ok(Ok(Reply { replayed: line.replayed, ..Reply::new(bytes, line.tid, line.epoch) }))
     }
 }
 

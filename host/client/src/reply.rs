@@ -19,11 +19,13 @@ pub struct Reply {
     pub epoch: Option<u64>,
     /// The request's id, over HTTP.
     pub request_id: Option<String>,
+    /// Another request was under its idempotency key before, and this is that one's answer.
+    pub replayed: bool,
 }
 
 impl Reply {
     pub(crate) fn new(bytes: Bytes, tid: Option<u64>, epoch: Option<u64>) -> Reply {
-        Reply { bytes, tid, epoch, request_id: None }
+        Reply { bytes, tid, epoch, request_id: None, replayed: false }
     }
 
     /// The result as JSON.

@@ -1,6 +1,6 @@
 //! Clients of the process that a driver is in: what they ask, and what they are told.
 
-use styx_protocol::abort::{Abort, Code};
+use styx_protocol::abort::Abort;
 use styx_protocol::ids::RequestId;
 use styx_protocol::machine::worker::{ClientRequest, ClientResponse};
 use styx_protocol::replies::Reply;
@@ -31,6 +31,8 @@ impl<W, R> ClientMessage<W, R> {
 pub enum Answer {
     /// The end of its request, or why it was refused.
     Reply(Reply),
+    /// The end of a request that somebody has asked before under the same id.
+    Replayed(Reply),
     /// Its request is durable and will be carried out.
     Accepted(RequestId),
     /// Nothing is known of the request that it asked for.
@@ -64,6 +66,7 @@ impl Answer {
     pub fn of<W>(response: ClientResponse<W>) -> (W, Answer) {
         match response {
             ClientResponse::Reply { waiter, reply } => (waiter, Answer::Reply(reply)),
+            ClientResponse::Replayed { waiter, reply } => (waiter, Answer::Replayed(reply)),
             ClientResponse::Accepted { waiter, id } => (waiter, Answer::Accepted(id)),
             ClientResponse::Unknown { waiter } => (waiter, Answer::Unknown),
             ClientResponse::Returned { waiter } => (waiter, Answer::Failed(Failure::Unavailable)),
@@ -72,7 +75,7 @@ impl Answer {
 
     /// Refuses a request because too many wait. Nothing has happened.
     pub fn overloaded(id: RequestId) -> Answer {
-        let outcome = Err(Abort::new(Code::Overloaded, "too many requests are waiting; try again in a moment"));
+        let outcome = Err(Abort::backlog_full());
         Answer::Reply(Reply { id, tid: Default::default(), epoch: Default::default(), outcome })
     }
 }

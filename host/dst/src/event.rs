@@ -165,7 +165,7 @@ pub enum Response {
 impl From<DriverAnswer> for Response {
     fn from(answer: DriverAnswer) -> Self {
         match answer {
-            DriverAnswer::Reply(reply) => Response::Reply(reply),
+            DriverAnswer::Reply(reply) | DriverAnswer::Replayed(reply) => Response::Reply(reply),
             DriverAnswer::Accepted(_) => Response::Accepted,
             DriverAnswer::Unknown => Response::Unknown,
             DriverAnswer::Controlled(result) => Response::Controlled(result),

@@ -196,6 +196,7 @@ fn bad_descriptions_are_refused() {
     let cases = [
         (Guest::body("1tem", &["get"], OK).bytes(), "1tem"),
         (Guest::body("item", &["get", "get"], OK).bytes(), "twice"),
+        (Guest::body("item", &[], OK).bytes(), "no function"),
         (schema.bytes(), "not JSON"),
         (trap("(func (export \"describe\") (result i32) (unreachable))"), "unreachable"),
         (trap("(func (export \"describe\") (result i32) (loop $l (br $l)) (unreachable))"), "fuel"),

@@ -107,6 +107,8 @@ impl AppCode {
     }
 }
 
+const BACKLOG_FULL: &str = "too many requests are waiting; try again in a moment";
+
 impl Abort {
     /// Longest message kept, in bytes.
     pub const MESSAGE_MAX: usize = 4096;
@@ -129,6 +131,16 @@ impl Abort {
             message = parts.collect::<Vec<_>>().join(" ");
         }
         Abort { code, message, app_code: None }
+    }
+
+    /// Refuses what came when as many requests waited as may. Nothing happened, and there may be room in a moment.
+    pub fn backlog_full() -> Self {
+        Abort::new(Code::Overloaded, BACKLOG_FULL)
+    }
+
+    /// Whether it is [`Abort::backlog_full`].
+    pub fn is_backlog_full(&self) -> bool {
+        self.code == Code::Overloaded && self.message == BACKLOG_FULL
     }
 
     /// Adds the app's own code; one that is none ([`is_app_code`]) is left out.

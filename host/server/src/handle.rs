@@ -96,7 +96,7 @@ impl Answers {
     }
 
     fn answer(&self, ticket: u64, mut answer: Answer) {
-        if let Answer::Reply(reply) = &mut answer {
+        if let Answer::Reply(reply) | Answer::Replayed(reply) = &mut answer {
             hold_result(reply, &self.account);
         }
         // Nobody is left to tell when the client has gone.
@@ -133,7 +133,7 @@ impl Waiter {
             Waiter::Stream { ticket, to } => to.answer(ticket, answer),
             Waiter::Again(again) => again.to.answer(match answer {
                 Answer::Unknown => again.unknown,
-                Answer::Reply(reply) if again.receipt => Answer::Accepted(reply.id),
+                Answer::Reply(reply) | Answer::Replayed(reply) if again.receipt => Answer::Accepted(reply.id),
                 answer => answer,
             }),
         }
@@ -241,7 +241,7 @@ impl Handle {
     }
 
     /// Sends a request to a read-only function; refused while what it would read cannot become durable.
-    pub fn query(&self, request: Request, waiter: Waiter) {
+    pub fn query(&self, request: Arc<Request>, waiter: Waiter) {
         if let Some(failure) = self.admission.refuses_reads() {
             return waiter.answer(Answer::Failed(failure));
         }
@@ -265,7 +265,7 @@ impl Handle {
         self.inbox.client(ClientMessage::Request(request(waiter)));
     }
 
-    /// Asks for the end of an earlier request: [`Answer::Reply`], now or when it ends, or [`Answer::Unknown`].
+    /// Asks for the end of an earlier request: [`Answer::Replayed`], now or when it ends, or [`Answer::Unknown`].
     pub async fn wait_for(&self, id: RequestId) -> Option<Answer> {
         let (to, answer) = oneshot::channel();
         self.inbox.client(ClientMessage::Request(ClientRequest::Await { id, waiter: Waiter::Once(to) }));

@@ -270,7 +270,9 @@ impl Cluster {
                 worker::Action::Respond(responses) => {
                     for response in responses {
                         match response {
-                            ClientResponse::Reply { waiter, reply } => drop(self.replies.insert(waiter, reply.outcome)),
+                            ClientResponse::Reply { waiter, reply } | ClientResponse::Replayed { waiter, reply } => {
+                                self.replies.insert(waiter, reply.outcome);
+                            }
                             ClientResponse::Accepted { .. } | ClientResponse::Unknown { .. } => {}
                             ClientResponse::Returned { waiter } => self.returned.push(waiter),
                         }
@@ -510,7 +512,7 @@ fn check(seed: u64, late: bool) -> [usize; 7] {
                 WorkerId(random.below(u64::from(workers)) as u16)
             };
             if query {
-                let request = ClientRequest::Query { request, waiter: id };
+                let request = ClientRequest::Query { request: Arc::new(request), waiter: id };
                 live.work(usize::from(worker.0), worker::Input::Client(request));
             } else {
                 live.asked.insert(id, Arc::new(request));

@@ -382,7 +382,7 @@ fn a_query_sees_the_last_epoch_and_leaves_no_trace() {
     let (position, log) = (driver.machine.position(), driver.log.len());
     let mut query = request(2, 0, 0, &add(), false);
     query.function = "q".into();
-    driver.step(ClientRequest::Query { request: query, waiter: 2 });
+    driver.step(ClientRequest::Query { request: Arc::new(query), waiter: 2 });
     driver.tick();
     // It reads, then writes: the host refuses.
     driver.step(coordinator::Input::Durable(Epoch(2)));

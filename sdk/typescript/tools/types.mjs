@@ -57,6 +57,11 @@ class OperatorCall {
     if (state !== undefined) found.states[operator] = state;
     const functions = checker.getTypeAtLocation(node).getProperty("functions");
     const type = checker.getTypeOfSymbolAtLocation(functions, node);
+    // Of what is put together while the module is loaded, the types do not tell.
+    const isWritten = checker.getIndexInfosOfType(type).length === 0 && !(type.flags & ts.TypeFlags.Any);
+    if (isWritten && state === undefined && type.getProperties().length === 0) {
+      this.refuse(node, `the operator "${operator}" has no function: give it one, as in { add(ctx, n: number) { … } }`);
+    }
     for (const property of type.getProperties()) {
       found.functions[`${operator}.${property.name}`] = this.describe(operator, property);
     }

@@ -128,7 +128,7 @@ class Pipeline:
             waiting.set_exception(refusal(reply["error"]))
         else:
             value = base64.b64decode(reply["ok_base64"]) if "ok_base64" in reply else reply.get("ok")
-            waiting.set_result(Reply(value, reply.get("tid"), reply.get("epoch")))
+            waiting.set_result(Reply(value, reply.get("tid"), reply.get("epoch"), reply.get("replayed", False)))
 
     def _lose(self, error: Error) -> None:
         waiting, self._waiting = self._waiting, {}

@@ -13,12 +13,14 @@ class Reply:
     """What a function returned.
 
     ``tid`` and ``epoch`` say where its transaction stands in the one order of all; a reply of a read-only function has
-    no TID. A result that is no JSON is ``bytes``.
+    no TID. A result that is no JSON is ``bytes``. ``replayed``: another request was under its idempotency key before, a
+    repetition of this client's own included, and this is that one's answer.
     """
 
     value: Any
     tid: int | None = None
     epoch: int | None = None
+    replayed: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@
 //! remain that needs an operating system: the SDK answers for the clock and for random numbers, the rest is refused.
 
 mod explain;
+mod operators;
 mod toolchain;
 
 use std::fs;
@@ -18,6 +19,7 @@ use super::manifest::FILE_NAME;
 use super::progress::Progress;
 use super::python::Python;
 use super::sdk::Sdk;
+use operators::Source;
 use toolchain::{Toolchain, ZIG};
 
 /// Undefined behaviour ends in a trap, instead of in anything. So does a stack that grows too large: zig puts it below the data.
@@ -64,7 +66,7 @@ impl<'a> CGuest<'a> {
                 )
                 .hint(format_args!("write the only source in {FILE_NAME}, or leave it out for all *.c")));
             }
-            None => find_sources(directory, Path::new(""), &mut sources)?,
+            None => find_sources(directory, Path::new(""), &[".c"], &mut sources)?,
         }
         if sources.is_empty() {
             return Err(BuildError::new(Code::BadProject, format_args!("{} has no *.c", directory.display()))
@@ -91,12 +93,13 @@ impl<'a> CGuest<'a> {
 
     /// Builds the component.
     pub fn build(&self, cache: &Cache, progress: &dyn Progress) -> Result<Vec<u8>, BuildError> {
+        self.check_operators()?;
         let toolchain = Toolchain::find(&self.python, cache, progress)?;
         let sdk = Sdk::C.unpacked(cache)?;
         let output = tempfile::tempdir().map_err(BuildError::io("create a directory in", &std::env::temp_dir()))?;
         let module = output.path().join("module.wasm");
         let mut own = Vec::new();
-        find_sources(&sdk.join("src"), Path::new(""), &mut own)?;
+        find_sources(&sdk.join("src"), Path::new(""), &[".c"], &mut own)?;
         let mut compiler = toolchain.compiler();
         compiler
             .args(FLAGS)
@@ -120,6 +123,19 @@ impl<'a> CGuest<'a> {
         }
         component::encode_with(&bytes, &Sdk::Wit.file("guest.wit"))
     }
+
+    fn check_operators(&self) -> Result<(), BuildError> {
+        let mut all = Vec::new();
+        find_sources(self.directory, Path::new(""), &[".c", ".h"], &mut all)?;
+        all.retain(|path| !self.sources.contains(path));
+        let read = |path: &PathBuf, is_included| {
+            let file = self.directory.join(path);
+            let text = fs::read(&file).map_err(BuildError::io("read", &file))?;
+            Ok(Source { path: path.clone(), text: String::from_utf8_lossy(&text).into_owned(), is_included })
+        };
+        let own = self.sources.iter().map(|path| read(path, false));
+        operators::check(&own.chain(all.iter().map(|path| read(path, true))).collect::<Result<Vec<_>, _>>()?)
+    }
 }
 
 /// A compiler for this machine: its own, or zig's.
@@ -134,8 +150,8 @@ fn count(sources: usize) -> String {
     if sources == 1 { "1 source".to_owned() } else { format!("{sources} sources") }
 }
 
-/// All sources below a directory that are no tests and nothing that was built.
-fn find_sources(root: &Path, within: &Path, sources: &mut Vec<PathBuf>) -> Result<(), BuildError> {
+/// All files below a directory whose names end so, that are no tests and nothing that was built.
+fn find_sources(root: &Path, within: &Path, ends: &[&str], sources: &mut Vec<PathBuf>) -> Result<(), BuildError> {
     let directory = root.join(within);
     for entry in fs::read_dir(&directory).map_err(BuildError::io("list", &directory))? {
         let name = entry.map_err(BuildError::io("list", &directory))?.file_name();
@@ -143,9 +159,10 @@ fn find_sources(root: &Path, within: &Path, sources: &mut Vec<PathBuf>) -> Resul
         let path = within.join(&name);
         if root.join(&path).is_dir() {
             if !text.starts_with('.') && text != "target" && !TESTS.contains(&text.as_ref()) {
-                find_sources(root, &path, sources)?;
+                find_sources(root, &path, ends, sources)?;
             }
-        } else if text.ends_with(".c") && !text.ends_with("_test.c") && !text.starts_with("test_") {
+        } else if ends.iter().any(|end| text.ends_with(end)) && !text.ends_with("_test.c") && !text.starts_with("test_")
+        {
             sources.push(path);
         }
     }
@@ -165,7 +182,7 @@ mod tests {
             fs::write(path, "").unwrap();
         }
         let mut sources = Vec::new();
-        find_sources(directory.path(), Path::new(""), &mut sources).unwrap();
+        find_sources(directory.path(), Path::new(""), &[".c"], &mut sources).unwrap();
         sources.sort();
         assert_eq!(sources, [Path::new("a.c"), Path::new("lib/b.c")]);
         let refused = CGuest::open(directory.path(), Some("z.c")).err().unwrap();

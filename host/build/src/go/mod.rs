@@ -6,6 +6,7 @@
 
 mod link;
 mod module_file;
+mod operators;
 mod runtime;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ use super::progress::Progress;
 use super::sdk::Sdk;
 use link::LinkError;
 use module_file::ModuleFile;
+use operators::Source;
 pub use toolchain::MINIMUM;
 use toolchain::Toolchain;
 
@@ -83,6 +85,9 @@ impl<'a> GoGuest<'a> {
     /// Builds the component.
     pub fn build(&self, cache: &Cache, progress: &dyn Progress) -> Result<Vec<u8>, BuildError> {
         self.check_no_cgo()?;
+        let mut sources = Vec::new();
+        find_sources(self.directory, Path::new(""), &mut sources)?;
+        operators::check(&sources)?;
         let temporary = std::env::temp_dir();
         let work = tempfile::tempdir().map_err(BuildError::io("create a directory in", &temporary))?;
         let module_file = ModuleFile::read(self.directory)?.with_sdk(&Sdk::Go.unpacked(cache)?, work.path())?;
@@ -169,6 +174,26 @@ impl<'a> GoGuest<'a> {
         };
         fails.output(tail)
     }
+}
+
+/// All sources of a module that are no tests.
+fn find_sources(root: &Path, within: &Path, sources: &mut Vec<Source>) -> Result<(), BuildError> {
+    let directory = root.join(within);
+    for entry in fs::read_dir(&directory).map_err(BuildError::io("list", &directory))? {
+        let name = entry.map_err(BuildError::io("list", &directory))?.file_name();
+        let text = name.to_string_lossy();
+        let path = within.join(&name);
+        let file = root.join(&path);
+        if file.is_dir() {
+            if !text.starts_with(['.', '_']) && !["target", "testdata", "vendor"].contains(&text.as_ref()) {
+                find_sources(root, &path, sources)?;
+            }
+        } else if text.ends_with(".go") && !text.ends_with("_test.go") {
+            let text = fs::read(&file).map_err(BuildError::io("read", &file))?;
+            sources.push(Source { path, text: String::from_utf8_lossy(&text).into_owned() });
+        }
+    }
+    Ok(())
 }
 
 /// A line such as `./cart.go:7:2: undefined: x`, without the dot.

@@ -64,6 +64,12 @@ fn what_does_not_build_says_where_and_what_to_do() {
     assert!(error.starts_with("BUILD_FAILED: counter: counter is not a program; "), "{error}");
     let error = main("package main\n\nfunc main() {}\n");
     assert!(error.starts_with("BUILD_FAILED: counter: nothing in the package uses the SDK; "), "{error}");
+    let lonely = "package main\n\nimport \"styx\"\n\nvar lonely = styx.NewOperator(\"lonely\")\n";
+    assert_eq!(
+        fails(&source, &[("main.go", &counter("", body)), ("more.go", lonely)]),
+        "BUILD_FAILED: counter: more.go:5: the operator `lonely` has no function; register one: `var _ = styx.Register(lonely, …)`"
+    );
+    fs::remove_file(source.join("more.go")).unwrap();
     let error = fails(&source, &[("main.go", &counter("", body)), ("c.go", "package main\n\nimport \"C\" // libc\n")]);
     assert!(
         error.starts_with("BUILD_FAILED: counter: c.go:3: a guest in Go cannot call C; write it in Go, "),

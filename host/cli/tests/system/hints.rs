@@ -202,6 +202,32 @@ fn every_verb_has_help_of_its_own() {
     }
 }
 
+/// A flag that says which server is asked means nothing to a verb that asks none.
+#[test]
+fn flags_of_clients_are_shown_where_a_server_is_asked() {
+    let mut command = styx_cli::command();
+    command.build();
+    let mut help = |path: &[&str]| {
+        let verb = path.iter().fold(&mut command, |verb, name| verb.find_subcommand_mut(name).expect("there is one"));
+        verb.render_long_help().to_string()
+    };
+    for alone in
+        [&["server"][..], &["new"], &["test"], &["build"], &["cluster"], &["cluster", "init"], &["completions"]]
+    {
+        let help = help(alone);
+        assert!(help.contains("--json") && !help.contains("--admin-url") && !help.contains("--token-file"), "{help}");
+    }
+    for asking in [&["call"][..], &["deploy"], &["dev"], &["doctor"], &["snapshots", "list"]] {
+        let help = help(asking);
+        assert!(help.contains("--admin-url") && help.contains("--token-file"), "{help}");
+    }
+    // What was said before the verb is known to it.
+    for words in [["styx", "--admin-url", "http://a", "apps"], ["styx", "apps", "--admin-url", "http://a"]] {
+        let matches = styx_cli::command().try_get_matches_from(words).unwrap();
+        assert_eq!(matches.get_one::<String>("admin_url").map(String::as_str), Some("http://a"), "{words:?}");
+    }
+}
+
 #[test]
 fn nothing_tells_people_to_use_what_does_not_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

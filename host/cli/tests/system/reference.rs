@@ -140,7 +140,7 @@ fn each(command: &Command, see: &mut impl FnMut(&Arg)) {
 }
 
 fn verbs(page: &mut String) {
-    page.push_str("\n## The command line\n\nFlags of every verb:\n\n| flag | default | |\n|---|---|---|\n");
+    page.push_str("\n## The command line\n\nFlags of every verb; those that ask no server have of these only `--json`:\n\n| flag | default | |\n|---|---|---|\n");
     let command = styx_cli::command();
     for argument in command.get_arguments() {
         writeln!(page, "| `{}` | {} | {} |", flag(argument), default(argument), cell(&help(argument))).unwrap();
@@ -164,7 +164,7 @@ fn list(command: &Command, before: &str, page: &mut String) {
         if argument.is_positional() {
             let value = value(argument).unwrap_or_default();
             usage.push_str(&if argument.is_required_set() { format!(" {value}") } else { format!(" [{value}]") });
-        } else if !is_of_server {
+        } else if !is_of_server && !argument.is_hide_set() {
             flags.push(format!("`{}` {}", flag(argument), lower(&help(argument))));
         }
     }

@@ -154,9 +154,7 @@ impl<W, R> Router<W, R> {
             ClientMessage::Request(ClientRequest::Submit { request, waiter, receipt }) => {
                 (Question::Submit(request, receipt), waiter)
             }
-            ClientMessage::Request(ClientRequest::Query { request, waiter }) => {
-                (Question::Query(Arc::new(request)), waiter)
-            }
+            ClientMessage::Request(ClientRequest::Query { request, waiter }) => (Question::Query(request), waiter),
             ClientMessage::Request(ClientRequest::Await { id, waiter }) => (Question::Await(id), waiter),
             ClientMessage::Read(query, to) => return self.ask(now, false, Asked::Admin(query, to), effects),
         };
@@ -461,10 +459,8 @@ fn is_repeatable(question: &Question) -> bool {
 /// The answer to a client that a response is; the response itself if it is none.
 fn answer_of(response: Response) -> Result<Answer, Response> {
     match response {
-        Response::Reply(reply) => {
-            let outcome = reply.outcome.map(|Bytes(value)| value);
-            Ok(Answer::Reply(Reply { id: reply.id, tid: reply.tid, epoch: reply.epoch, outcome }))
-        }
+        Response::Reply(reply) => Ok(Answer::Reply(reply.into())),
+        Response::Replayed(reply) => Ok(Answer::Replayed(reply.into())),
         Response::Accepted(id) => Ok(Answer::Accepted(id)),
         Response::Unknown => Ok(Answer::Unknown),
         other => Err(other),

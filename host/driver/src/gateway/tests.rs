@@ -121,7 +121,7 @@ impl Rig {
     }
 
     fn query(&mut self, key: &str) -> u64 {
-        let request = request(1, key, false);
+        let request = Arc::new(request(1, key, false));
         self.client(|waiter| ClientMessage::Request(ClientRequest::Query { request, waiter }))
     }
 
@@ -196,7 +196,7 @@ fn reply(id: u128) -> Response {
 fn questions_that_are_many_or_long_leave_before_they_are_flushed() {
     let mut rig = Rig::live();
     let long = Request { args: vec![b' '; 1 << 20].into(), ..request(1, "a", false) };
-    rig.client(|waiter| ClientMessage::Request(ClientRequest::Query { request: long, waiter }));
+    rig.client(|waiter| ClientMessage::Request(ClientRequest::Query { request: Arc::new(long), waiter }));
     assert_eq!(rig.asked.iter().map(|(to, _)| *to).collect::<Vec<_>>(), [owner("a")]);
     assert_eq!(rig.pass().len(), 1, "and not again");
 }
@@ -307,7 +307,7 @@ fn an_app_for_which_too_many_wait_keeps_no_other_out() {
     catalog.apply(&Control::Deploy(shop(Digest([1; 32]))));
     rig.view(View { catalog: Some(catalog.image()), ..view(1, true, &WORKERS) });
     let ask = |rig: &mut Rig, operator| {
-        let request = Request { operator: OperatorId(operator), ..request(1, "a", false) };
+        let request = Arc::new(Request { operator: OperatorId(operator), ..request(1, "a", false) });
         rig.client(|waiter| ClientMessage::Request(ClientRequest::Query { request, waiter }))
     };
     let of_shop: Vec<u64> = (0..33).map(|_| ask(&mut rig, 0)).collect();

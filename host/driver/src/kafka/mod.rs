@@ -360,7 +360,7 @@ impl<C, P> FrontDriver<C, P> {
         let InFlight { place, id, asked, started } = in_flight;
         let duration = now.since(started);
         let effect = match (answer, asked) {
-            (Answer::Reply(reply), asked) if !is_overloaded(&reply) => {
+            (Answer::Reply(reply) | Answer::Replayed(reply), asked) if !is_overloaded(&reply) => {
                 let (request, read_only) = match asked {
                     Asked::Request { request, read_only } => (Some(request), read_only),
                     Asked::Nothing { refusal, .. } if is_nothing(&reply) => return self.write(place, refusal, effects),

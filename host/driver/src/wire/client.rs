@@ -51,8 +51,10 @@ impl TicketedResponse {
         let entries = |entries: &[Entry]| entries.iter().map(|Entry(key, value)| ENTRY + key.len() + value.len()).sum();
         let carried = match &self.response {
             Response::Reply(Reply { outcome: Ok(Bytes(value)), .. })
+            | Response::Replayed(Reply { outcome: Ok(Bytes(value)), .. })
             | Response::Value { value: Some(Bytes(value)), .. } => value.len(),
-            Response::Reply(Reply { outcome: Err(abort), .. }) => abort.size(),
+            Response::Reply(Reply { outcome: Err(abort), .. })
+            | Response::Replayed(Reply { outcome: Err(abort), .. }) => abort.size(),
             Response::Entries { entries: found, .. } | Response::Sample { entries: found, .. } => entries(found),
             Response::Partitions(partitions) => partitions.len() * ENTRY,
             Response::Workers(workers) => workers.len() * ENTRY,
@@ -104,6 +106,8 @@ pub enum Response {
         /// All that there are.
         entities: u64,
     },
+    /// The end of a request that somebody has asked before under the same id.
+    Replayed(Reply),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
@@ -118,4 +122,18 @@ pub struct Reply {
     pub epoch: Epoch,
     /// The result, or why there is none.
     pub outcome: Result<Bytes, Abort>,
+}
+
+impl From<styx_protocol::replies::Reply> for Reply {
+    fn from(reply: styx_protocol::replies::Reply) -> Self {
+        let outcome = reply.outcome.map(Bytes);
+        Reply { id: reply.id, tid: reply.tid, epoch: reply.epoch, outcome }
+    }
+}
+
+impl From<Reply> for styx_protocol::replies::Reply {
+    fn from(reply: Reply) -> Self {
+        let outcome = reply.outcome.map(|Bytes(value)| value);
+        styx_protocol::replies::Reply { id: reply.id, tid: reply.tid, epoch: reply.epoch, outcome }
+    }
 }

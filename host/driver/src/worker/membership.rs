@@ -345,7 +345,7 @@ impl<L, R> Membership<L, R> {
             Question::Submit(request, _) if request.retained && !self.remembers(request.id) => None,
             Question::Await(id) if !self.remembers(id) => None,
             Question::Submit(request, receipt) => Some(ClientRequest::Submit { request, waiter, receipt }),
-            Question::Query(request) => Some(ClientRequest::Query { request: Arc::unwrap_or_clone(request), waiter }),
+            Question::Query(request) => Some(ClientRequest::Query { request, waiter }),
             Question::Await(id) => Some(ClientRequest::Await { id, waiter }),
             Question::Admin(query) => return self.ask(now, Reader::Remote(from, ticket), query, effects),
         };
@@ -575,9 +575,14 @@ impl<L, R> Membership<L, R> {
                 Some(WorkerEffect::Answer(client, Answer::Reply(reply)))
             }
             ClientResponse::Reply { waiter: Asker::Remote(node, ticket), reply } => {
-                let outcome = reply.outcome.map(Bytes);
-                let reply = Reply { id: reply.id, tid: reply.tid, epoch: reply.epoch, outcome };
-                self.answers.respond(node, ticket, Response::Reply(reply));
+                self.answers.respond(node, ticket, Response::Reply(reply.into()));
+                None
+            }
+            ClientResponse::Replayed { waiter: Asker::Local(client), reply } => {
+                Some(WorkerEffect::Answer(client, Answer::Replayed(reply)))
+            }
+            ClientResponse::Replayed { waiter: Asker::Remote(node, ticket), reply } => {
+                self.answers.respond(node, ticket, Response::Replayed(reply.into()));
                 None
             }
             ClientResponse::Accepted { waiter, id } => {

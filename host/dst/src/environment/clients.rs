@@ -38,7 +38,7 @@ impl Environment {
     pub fn leaves_alone(&mut self, responses: &[ClientResponse<Waiter>]) -> Checked {
         for response in responses {
             match response {
-                ClientResponse::Reply { reply, .. } => {
+                ClientResponse::Reply { reply, .. } | ClientResponse::Replayed { reply, .. } => {
                     let aborted = reply.outcome.as_ref().err();
                     self.history.leaves(reply.id, (reply.tid, reply.epoch), aborted, &self.checker, self.durable)?;
                 }

@@ -84,7 +84,7 @@ impl Gateway {
             },
             Message::Query(request) => match self.condition.refuses_reads() {
                 Some(failure) => return around.answer_to(waiter, Answer::Failed(failure)),
-                None => ClientRequest::Query { request: Arc::unwrap_or_clone(request), waiter },
+                None => ClientRequest::Query { request, waiter },
             },
             Message::Await(id) => ClientRequest::Await { id, waiter },
             Message::Look(query) => {

@@ -178,7 +178,7 @@ impl Single {
                 Some(failure) => return around.answer_to(waiter, Answer::Failed(failure)),
                 None => ClientRequest::Submit { request, waiter, receipt },
             },
-            Message::Query(request) => ClientRequest::Query { request: Arc::unwrap_or_clone(request), waiter },
+            Message::Query(request) => ClientRequest::Query { request, waiter },
             Message::Await(id) => ClientRequest::Await { id, waiter },
             Message::Control(control) => {
                 around.own.directory.keep_components(&control);

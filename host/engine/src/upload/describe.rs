@@ -124,6 +124,9 @@ fn check(description: Description) -> Result<(String, Vec<OperatorSpec>), String
             check_name("key prefix", prefix)?;
         }
         let (functions, state) = check_functions(&operator.name, operator.functions)?;
+        if functions.is_empty() && state.is_none() {
+            return Err(format!("operator \"{}\" has no function", operator.name));
+        }
         operators.push(OperatorSpec {
             functions,
             state,

@@ -258,7 +258,7 @@ impl Cluster {
         let to = sequencer_of(&request, &self.layout, self.coordinator.catalog(), &self.placement);
         let waiter = self.requests;
         let request = if query {
-            ClientRequest::Query { request, waiter }
+            ClientRequest::Query { request: Arc::new(request), waiter }
         } else {
             ClientRequest::Submit { request: Arc::new(request), waiter, receipt: false }
         };

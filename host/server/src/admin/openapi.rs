@@ -35,6 +35,7 @@ pub fn document(app: &App) -> Value {
                 "Tid": { "description": "The transaction's rank in the serial order.", "schema": { "type": "integer" } },
                 "Epoch": { "description": "The epoch in which it ended.", "schema": { "type": "integer" } },
                 "RequestId": { "description": "The request's id.", "schema": { "type": "string" } },
+                "Replayed": { "description": "`true`: another request was under this key before, and this is its answer.", "schema": { "type": "boolean" } },
             },
         },
     })
@@ -92,6 +93,7 @@ fn operation(operator: &OperatorSpec, function: &Function, schemas: &mut Map<Str
                 "styx-tid": { "$ref": "#/components/headers/Tid" },
                 "styx-epoch": { "$ref": "#/components/headers/Epoch" },
                 "styx-request-id": { "$ref": "#/components/headers/RequestId" },
+                "idempotent-replayed": { "$ref": "#/components/headers/Replayed" },
             },
             "content": { "application/json": { "schema": returns } },
         } },

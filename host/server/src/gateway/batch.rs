@@ -1,6 +1,6 @@
 //! `POST /v1/batch`: requests as lines of JSON in, replies as lines of JSON out, both streamed.
 
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -30,14 +30,13 @@ const ENVELOPE_BYTES_MAX: usize = 1 << 20;
 pub async fn batch(State(ingress): State<Arc<Ingress>>, visitor: Visitor, body: Body) -> Response {
     let line_bytes_max =
         usize::try_from(ingress.options.body_bytes_max).unwrap_or(usize::MAX).saturating_add(ENVELOPE_BYTES_MAX);
-    let silence = Box::pin(sleep(ingress.options.silence));
     let replies = Batch {
         pipeline: Pipeline::new(ingress.clone(), visitor),
         ingress,
         body: Some(body.into_data_stream()),
         partial: BytesMut::new(),
         line_bytes_max,
-        silence,
+        silence: None,
     };
     ([(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"))], Body::from_stream(replies))
         .into_response()
@@ -53,7 +52,8 @@ struct Batch {
     /// The line that has not ended yet.
     partial: BytesMut,
     line_bytes_max: usize,
-    silence: Pin<Box<Sleep>>,
+    /// How long the client has to send the next line, if it owes one.
+    silence: Option<Pin<Box<Sleep>>>,
 }
 
 impl Stream for Batch {
@@ -84,7 +84,7 @@ impl Stream for Batch {
 impl Batch {
     /// Takes a piece of the body, if there is room; whether there was one, or its end.
     fn poll_body(&mut self, context: &mut Context<'_>, out: &mut Vec<u8>) -> bool {
-        if !self.pipeline.has_room() {
+        if !self.pipeline.poll_room(context, out) {
             return false;
         }
         let Some(body) = &mut self.body else { return false };
@@ -92,12 +92,14 @@ impl Batch {
             Poll::Ready(piece) => piece,
             Poll::Pending => {
                 // Only a client that owes the next line is silent.
-                if self.pipeline.in_flight() == 0 && pin!(&mut self.silence).poll(context).is_ready() {
+                let most = self.ingress.options.silence;
+                let owes = self.pipeline.in_flight() == 0;
+                if owes && self.silence.get_or_insert_with(|| Box::pin(sleep(most))).as_mut().poll(context).is_ready() {
                     self.stop(
                         &ApiError::new(
                             axum::http::StatusCode::REQUEST_TIMEOUT,
                             "TIMEOUT",
-                            format!("no line came for {} s", self.ingress.options.silence.as_secs()),
+                            format!("no line came for {} s", most.as_secs()),
                         ),
                         out,
                     );
@@ -106,7 +108,7 @@ impl Batch {
                 return false;
             }
         };
-        self.silence.as_mut().reset(tokio::time::Instant::now() + self.ingress.options.silence);
+        self.silence = None;
         match piece {
             Some(Ok(piece)) if !self.pipeline.account().grow(piece.len()) => self.stop(&ApiError::no_room(), out),
             Some(Ok(piece)) => {

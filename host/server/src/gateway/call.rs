@@ -37,6 +37,8 @@ const EPOCH: HeaderName = HeaderName::from_static("styx-epoch");
 const REQUEST_ID: HeaderName = HeaderName::from_static("styx-request-id");
 const TRACE: HeaderName = HeaderName::from_static("styx-trace");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+/// What was answered is what the first request under this key came to.
+const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Calls a function and waits for its transaction to commit
@@ -107,6 +109,11 @@ async fn respond(
             }
             answer(reply, read_only && !receipt, ingress)
         }
+        Ok((Answer::Replayed(reply), _)) => {
+            let (outcome, mut response) = answer(reply, false, ingress);
+            response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+            (outcome, response)
+        }
         Ok((Answer::Failed(failure), _)) => failed(failure, &ingress.latencies),
         Ok(_) | Err(None) => refused(ApiError::shutting_down(), &ingress.latencies),
         Err(Some(error)) => refused(error, &ingress.latencies),
@@ -149,7 +156,7 @@ async fn submit(
                 let asked = headers.get(TRACE).is_some_and(|value| value == "1");
                 watch(&mut request, asked, parent, idempotency_key.is_some(), ingress);
                 if read_only && !receipt {
-                    ingress.handle.query(request, Waiter::Once(to));
+                    ingress.handle.query(Arc::new(request), Waiter::Once(to));
                 } else {
                     ingress.handle.submit(Arc::new(request), Waiter::Once(to), receipt);
                 }
@@ -342,7 +349,7 @@ pub async fn request(
         () = ingress.shutdown.wait() => None,
     };
     match answer {
-        Some(Answer::Reply(reply)) => Ok(report(reply, &ingress.options.memory)),
+        Some(Answer::Reply(reply) | Answer::Replayed(reply)) => Ok(report(reply, &ingress.options.memory)),
         Some(Answer::Unknown) => {
             Err(ApiError::new(StatusCode::NOT_FOUND, "UNKNOWN_REQUEST", format!("nothing is known of request {id}"))
                 .hint("replies are kept for sends and for calls with an Idempotency-Key, and not for ever"))

@@ -27,6 +27,7 @@ mod system;
 pub(crate) mod tests;
 mod watching;
 mod websocket;
+mod window;
 
 pub(crate) use call::call;
 pub use directory::{Directories, Directory, Function, Operator, Target, check_schemas};

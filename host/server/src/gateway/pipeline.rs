@@ -6,11 +6,13 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use styx_protocol::replies::Reply;
+use styx_protocol::transaction::Request;
 use tokio::sync::mpsc;
 
 use super::Ingress;
@@ -19,6 +21,7 @@ use super::json::compact;
 use super::reply::{refusal, reply};
 use super::request::{Call, check_idempotency_key, derived_id};
 use super::watching::watch;
+use super::window::{Refused, Window};
 use crate::auth::Visitor;
 use crate::handle::{Answer, Answers, Waiter};
 use crate::http::{Account, ApiError, FunctionStats, Outcome};
@@ -77,6 +80,16 @@ struct Slot {
     /// It is no request: why, unless it was one when it came first.
     refused: Option<Box<ApiError>>,
     stats: Option<&'static FunctionStats>,
+    /// It, as long as there may be no room for it where it was handed over.
+    request: Option<Arc<Request>>,
+}
+
+/// A request whose turn has not come: its client makes as many in a second as it may.
+struct Late {
+    text: Bytes,
+    /// Bytes that are held for it.
+    held: usize,
+    started: Instant,
 }
 
 /// The requests under way on one connection. Replies are appended to the caller's buffer, each
@@ -90,6 +103,10 @@ pub struct Pipeline {
     to: Arc<Answers>,
     answers: mpsc::UnboundedReceiver<(u64, Answer)>,
     taken: Vec<(u64, Answer)>,
+    /// How many of them may be under way where they are handed over.
+    window: Window,
+    /// The request before the backlog, if it waits.
+    late: Option<Late>,
     /// Lines that there was no room for yet.
     backlog: Bytes,
     lines: u64,
@@ -100,6 +117,8 @@ pub struct Pipeline {
     result_bytes: usize,
 }
 
+/// How long a request waits for room before its client is told that there is none.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Answers taken at once.
 const TAKEN_MAX: usize = 1024;
 /// Bytes of results that may be under way, if there is room for them, and a part of them that is taken at once.
@@ -114,6 +133,8 @@ impl Pipeline {
         let (to, answers) = mpsc::unbounded_channel();
         let to = Answers::new(to, ingress.options.memory.account());
         Pipeline {
+            window: Window::new(ingress.options.in_flight_max),
+            late: None,
             ingress,
             visitor,
             slots: Vec::new(),
@@ -134,14 +155,21 @@ impl Pipeline {
         self.slots.len() - self.free.len()
     }
 
-    /// Returns true if another request may be taken.
-    pub fn has_room(&self) -> bool {
+    /// Goes on with what waits for its turn, if it has come; returns true if another request may be taken.
+    pub fn poll_room(&mut self, context: &mut Context<'_>, out: &mut Vec<u8>) -> bool {
+        while self.window.poll_pause(context).is_ready() {
+            self.resume(out);
+        }
         self.backlog.is_empty() && self.may_submit()
     }
 
     fn may_submit(&self) -> bool {
         let results = self.account().room().min(RESULTS_BYTES_MAX) / self.result_bytes;
-        self.in_flight() < results.clamp(1, self.ingress.options.in_flight_max)
+        let in_flight = self.in_flight();
+        in_flight < results.clamp(1, self.ingress.options.in_flight_max)
+            && self.window.has_room(in_flight)
+            && !self.window.is_clogged()
+            && self.late.is_none()
     }
 
     /// What this connection holds.
@@ -162,7 +190,7 @@ impl Pipeline {
 
     /// Returns true if every request taken has been answered.
     pub fn is_empty(&self) -> bool {
-        self.backlog.is_empty() && self.in_flight() == 0
+        self.backlog.is_empty() && self.late.is_none() && self.in_flight() == 0
     }
 
     /// Takes the text of one message: a request, or several, one a line.
@@ -170,7 +198,8 @@ impl Pipeline {
         if memchr::memchr(b'\n', &text).is_some() && Envelope::read(&text).is_err() {
             self.take_lines(text, out);
         } else if self.account().grow(text.len()) {
-            self.take(&text, text.len(), out);
+            let held = text.len();
+            self.take(Late { text, held, started: Instant::now() }, out);
         } else {
             self.refuse(&ApiError::no_room(), out);
         }
@@ -186,15 +215,28 @@ impl Pipeline {
         self.resume(out);
     }
 
-    /// Takes from the lines left over for as long as there is room.
+    /// Hands over what there was no room for, and takes from the lines left over, for as long as there is room.
     fn resume(&mut self, out: &mut Vec<u8>) {
+        while self.window.has_room(self.in_flight())
+            && let Some(Refused { ticket, request }) = self.window.next()
+        {
+            self.hand_over(ticket, request);
+        }
+        if self.window.has_room(self.in_flight())
+            && let Some(late) = self.late.take()
+        {
+            self.take(late, out);
+        }
         while !self.backlog.is_empty() && self.may_submit() {
             let end = memchr::memchr(b'\n', &self.backlog).map_or(self.backlog.len(), |at| at + 1);
             let line = self.backlog.split_to(end);
             self.lines += 1;
             match line.trim_ascii() {
                 b"" => self.account().shrink(line.len()),
-                text => self.take(text, line.len(), out),
+                text => {
+                    let text = line.slice_ref(text);
+                    self.take(Late { text, held: line.len(), started: Instant::now() }, out);
+                }
             }
         }
     }
@@ -205,10 +247,14 @@ impl Pipeline {
         out.push(b'\n');
     }
 
-    /// Takes a request, of which so many bytes are held.
-    fn take(&mut self, text: &[u8], held: usize, out: &mut Vec<u8>) {
-        let started = Instant::now();
-        if let Err((id, why)) = self.submit(text, held, started) {
+    /// Takes a request, unless its client has made as many in this second as it may: then it waits, and all behind it.
+    fn take(&mut self, request: Late, out: &mut Vec<u8>) {
+        if self.visitor.admit().is_err() {
+            self.late = Some(request);
+            return self.window.pause();
+        }
+        let Late { text, held, started } = request;
+        if let Err((id, why)) = self.submit(&text, held, started) {
             self.account().shrink(held);
             let latencies = &self.ingress.latencies;
             latencies.record(latencies.error(why.status, why.code), started.elapsed());
@@ -234,9 +280,7 @@ impl Pipeline {
             }
         };
         let catalog = self.ingress.handle.catalog();
-        let admitted = self.visitor.admit();
-        let admitted = admitted.and_then(|()| admit(&mut self.visitor, &envelope.app, &envelope.function, &catalog));
-        if let Err(why) = admitted {
+        if let Err(why) = admit(&mut self.visitor, &envelope.app, &envelope.function, &catalog) {
             return Err((echo(envelope.id), why));
         }
         let directory = self.ingress.directories.of(catalog);
@@ -253,27 +297,34 @@ impl Pipeline {
             Ok((mut request, read_only, stats)) => {
                 let has_key = envelope.idempotency_key.is_some();
                 watch(&mut request, envelope.trace, envelope.traceparent.as_deref(), has_key, &self.ingress);
-                let waiter = self.slot(envelope.id, started, held, read_only, None);
-                if let Waiter::Stream { ticket, .. } = &waiter {
-                    self.slots[*ticket as usize].stats = stats;
-                }
-                if read_only {
-                    self.ingress.handle.query(request, waiter);
-                } else {
-                    self.ingress.handle.submit(Arc::new(request), waiter, false);
-                }
+                let ticket = self.slot(envelope.id, started, held, read_only, None);
+                self.slots[ticket as usize].stats = stats;
+                self.hand_over(ticket, Arc::new(request));
             }
             Err(why) => {
                 let key = envelope.idempotency_key.as_deref().and_then(|key| check_idempotency_key(key).ok());
                 let Some(key) = key else { return Err((echo(envelope.id), why)) };
-                let waiter = self.slot(envelope.id, started, held, false, Some(Box::new(why)));
+                let ticket = self.slot(envelope.id, started, held, false, Some(Box::new(why)));
+                let waiter = Waiter::Stream { ticket, to: self.to.clone() };
                 self.ingress.handle.ask_end(derived_id(&envelope.app, key), waiter, false, Answer::Unknown);
             }
         }
         Ok(())
     }
 
-    /// A slot for a request, and who waits in it. Slots and the memory of their ids are used again.
+    /// Gives a request to the worker, for who waits in a slot.
+    fn hand_over(&mut self, ticket: u64, request: Arc<Request>) {
+        let slot = &mut self.slots[ticket as usize];
+        slot.request = Some(request.clone());
+        let waiter = Waiter::Stream { ticket, to: self.to.clone() };
+        if slot.read_only {
+            self.ingress.handle.query(request, waiter);
+        } else {
+            self.ingress.handle.submit(request, waiter, false);
+        }
+    }
+
+    /// A slot for a request, and the ticket of who waits in it. Slots and the memory of their ids are used again.
     fn slot(
         &mut self,
         id: Option<&RawValue>,
@@ -281,12 +332,13 @@ impl Pipeline {
         held: usize,
         read_only: bool,
         refused: Option<Box<ApiError>>,
-    ) -> Waiter {
+    ) -> u64 {
         // For the result of one alone nothing is kept free: its turn comes in any case.
         let expected = self.in_flight() > 0 && self.account().grow(self.result_bytes);
         let held = held + if expected { self.result_bytes } else { 0 };
         let at = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { id: String::new(), started, read_only, held, refused: None, stats: None });
+            let (refused, stats, request) = (None, None, None);
+            self.slots.push(Slot { id: String::new(), started, read_only, held, refused, stats, request });
             self.slots.len() - 1
         });
         let slot = &mut self.slots[at];
@@ -297,7 +349,7 @@ impl Pipeline {
         }
         (slot.started, slot.read_only, slot.held, slot.refused) = (started, read_only, held, refused);
         slot.stats = None;
-        Waiter::Stream { ticket: at as u64, to: self.to.clone() }
+        at as u64
     }
 
     /// Appends the replies that have come; ready with their number, or with 0 when the worker is gone.
@@ -306,13 +358,24 @@ impl Pipeline {
         let most = (TAKEN_BYTES_MAX / self.result_bytes).clamp(1, TAKEN_MAX);
         let polled = self.answers.poll_recv_many(context, &mut taken, most);
         let now = Instant::now();
-        let mut done = 0;
+        let (mut done, mut answered, mut is_full) = (0, 0, false);
         for (ticket, answer) in taken.drain(..) {
             let at = ticket as usize;
             let slot = &mut self.slots[at];
+            let request = slot.request.take();
+            if found_no_room(&answer)
+                && now.saturating_duration_since(slot.started) < PATIENCE
+                && let Some(request) = request
+            {
+                self.window.refuse(Refused { ticket, request });
+                is_full = true;
+                continue;
+            }
+            answered += 1;
             done += slot.held;
+            let replayed = matches!(answer, Answer::Replayed(_));
             let outcome = match answer {
-                Answer::Reply(end) => {
+                Answer::Reply(end) | Answer::Replayed(end) => {
                     // Jumps up, and comes down slowly.
                     let size = end.outcome.as_ref().map_or(0, |value| value.len());
                     self.unread += size;
@@ -328,7 +391,7 @@ impl Pipeline {
                             self.ingress.latencies.error(crate::http::status_of(abort.code), abort.code.as_str())
                         }
                     };
-                    reply(&slot.id, end, out);
+                    reply(&slot.id, end, replayed, out);
                     outcome
                 }
                 Answer::Failed(failure) => {
@@ -352,9 +415,16 @@ impl Pipeline {
         }
         self.taken = taken;
         self.account().shrink(done);
+        self.window.answered(answered, is_full, self.in_flight());
         self.resume(out);
+        self.poll_room(context, out);
         polled
     }
+}
+
+/// Whether a request was not taken, as too many wait.
+fn found_no_room(answer: &Answer) -> bool {
+    matches!(answer, Answer::Reply(Reply { outcome: Err(abort), .. }) if abort.is_backlog_full())
 }
 
 /// An id as it stands in the reply: as it came, on one line.

@@ -11,8 +11,8 @@ use styx_protocol::replies::Reply;
 use super::json::{compact, is_json, number, string};
 use crate::http::ApiError;
 
-/// Appends the whole reply to a pipelined request. `id` is JSON.
-pub fn reply(id: &str, reply: Reply, out: &mut Vec<u8>) {
+/// Appends the whole reply to a pipelined request. `id` is JSON; `replayed`: it is that of an earlier one under its key.
+pub fn reply(id: &str, reply: Reply, replayed: bool, out: &mut Vec<u8>) {
     open(id, out);
     outcome(reply.outcome, "ok", out);
     // What was refused before it was sequenced has neither.
@@ -21,6 +21,9 @@ pub fn reply(id: &str, reply: Reply, out: &mut Vec<u8>) {
         number(reply.tid.0, out);
         out.extend_from_slice(b",\"epoch\":");
         number(reply.epoch.0, out);
+    }
+    if replayed {
+        out.extend_from_slice(b",\"replayed\":true");
     }
     out.push(b'}');
 }
@@ -93,8 +96,11 @@ mod tests {
             ),
         ] {
             let mut out = Vec::new();
-            reply("\"x\"", given, &mut out);
+            reply("\"x\"", given, false, &mut out);
             assert_eq!(String::from_utf8(out).unwrap(), expect);
         }
+        let mut out = Vec::new();
+        reply("1", of(Ok(b"2"[..].into()), 3), true, &mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), r#"{"id":1,"ok":2,"tid":7,"epoch":3,"replayed":true}"#);
     }
 }

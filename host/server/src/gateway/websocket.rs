@@ -183,7 +183,12 @@ impl Connection {
     /// Takes what has arrived, for as long as there is room.
     fn poll_messages(&mut self, context: &mut Context<'_>) -> Option<End> {
         for _ in 0..MESSAGES_MAX {
-            if !self.reading || !self.pipeline.has_room() {
+            if !self.reading {
+                return None;
+            }
+            if !self.pipeline.poll_room(context, &mut self.out) {
+                // Who is not read from is not silent.
+                self.heard = Instant::now();
                 return None;
             }
             let message = match Pin::new(&mut self.socket).poll_next(context) {

@@ -57,7 +57,7 @@ pub async fn check_origin(State(origins): State<Origins>, request: Request, next
     } else {
         headers.insert(
             header::ACCESS_CONTROL_EXPOSE_HEADERS,
-            HeaderValue::from_static("styx-tid, styx-epoch, styx-request-id, retry-after"),
+            HeaderValue::from_static("styx-tid, styx-epoch, styx-request-id, idempotent-replayed, retry-after"),
         );
     }
     response

@@ -12,7 +12,6 @@ use styx_driver::kafka::beginning::{Begun, begin};
 use styx_driver::kafka::writing::Sent;
 use styx_driver::kafka::{Ending, FrontDriver, FrontEffect, FrontEvent, FrontLimits, Place};
 use styx_protocol::abort::Code;
-use styx_protocol::transaction::Request;
 use tokio::sync::mpsc;
 
 use super::assigned::Assigned;
@@ -151,7 +150,7 @@ impl Session {
             FrontEffect::Ask { ticket, request, read_only } => {
                 let waiter = Waiter::Stream { ticket, to: self.to.clone() };
                 if read_only {
-                    self.ingress.handle.query(Request::clone(&request), waiter);
+                    self.ingress.handle.query(request, waiter);
                 } else {
                     self.ingress.handle.submit(request, waiter, false);
                 }

@@ -358,7 +358,7 @@ impl<E: Executor + TaskExecutor + Send + 'static> Shell<E> {
     }
 
     fn note_end(&self, answer: &Answer) {
-        if let Answer::Reply(reply) = answer {
+        if let Answer::Reply(reply) | Answer::Replayed(reply) = answer {
             self.handle.stats().observed.ended(reply);
         }
     }

@@ -8,7 +8,7 @@ use styx_server::admission::DiskWatch;
 use styx_server::http::HttpOptions;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::server::{Server, told};
+use crate::server::{Server, Told, told};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_end_has_its_status() {
@@ -179,6 +179,8 @@ async fn an_idempotency_key_makes_a_call_exactly_once() {
     for header in ["styx-tid", "styx-epoch", "styx-request-id"] {
         assert_eq!(first.header(header), again.header(header));
     }
+    let replayed = |told: &Told| told.header("idempotent-replayed") == "true";
+    assert!(!replayed(&first) && replayed(&again));
     assert_eq!((again.status, again.text()), (200, "[1]".into()));
     assert_eq!(server.call("a", "load", "[0]").await.text(), "[2]", "the retry did not run");
 
@@ -188,6 +190,7 @@ async fn an_idempotency_key_makes_a_call_exactly_once() {
     let again = keyed("two", "fail", "[1]").await;
     assert_eq!((failed.error(), failed.header("styx-tid")), (again.error(), again.header("styx-tid")));
     assert_eq!(again.error(), (422, "ABORTED".into()));
+    assert!(!replayed(&failed) && replayed(&again));
 
     assert_eq!(keyed("", "store", "[1]").await.error(), (400, "BAD_REQUEST".into()));
     assert_eq!(keyed(&"k".repeat(256), "store", "[1]").await.error(), (400, "BAD_REQUEST".into()));
@@ -203,6 +206,7 @@ async fn an_idempotency_key_makes_a_call_exactly_once() {
     let tids: std::collections::BTreeSet<&str> = retries.iter().map(|told| told.header("styx-tid")).collect();
     assert_eq!(tids.len(), 1);
     assert!(retries.iter().all(|told| told.status == 200));
+    assert_eq!(retries.iter().filter(|told| !replayed(told)).count(), 1, "one of them was executed");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,6 +7,7 @@ use futures_util::{SinkExt, StreamExt, TryFutureExt, stream};
 use reqwest::Method;
 use serde_json::{Value, json};
 use styx_server::http::HttpOptions;
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::{Message, protocol::frame::coding::CloseCode};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
@@ -193,9 +194,11 @@ async fn an_idempotency_key_works_here_too() {
     let mut request = envelope(json!(1), "k", "store", json!([1]));
     request["idempotency_key"] = json!("once");
     let mut tids = BTreeSet::new();
-    for _ in 0..2 {
+    for replayed in [Value::Null, json!(true)] {
         send(&mut socket, &request).await;
-        tids.insert(reply(&mut socket).await["tid"].as_u64().unwrap());
+        let told = reply(&mut socket).await;
+        assert_eq!(told["replayed"], replayed, "{told}");
+        tids.insert(told["tid"].as_u64().unwrap());
     }
     // One key, whatever the way.
     let call = server.to_ingress(Method::POST, "/v1/call/app/item/k/store").header("idempotency-key", "once");
@@ -357,4 +360,60 @@ async fn a_batch_is_streamed_both_ways() {
         Err(error) => assert!(!error.is_timeout(), "{error:?}"),
     }
     assert_eq!(server.call("k", "load", "[0]").await.status, 200, "others are served");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_sends_more_than_may_wait_is_slowed_and_not_refused() {
+    const COUNT: u64 = 5000;
+    let server = Server::with_item_and_backlog(HttpOptions::default(), 4).await;
+    let line = |id: u64| {
+        let function = if id.is_multiple_of(3) { "load" } else { "store" };
+        envelope(id.into(), &format!("k{id}"), function, json!([id])).to_string()
+    };
+    let lines = (0..COUNT).map(line).collect::<Vec<_>>().join("\n");
+    let of = |reply: &Value| {
+        assert!(reply["error"].is_null(), "{reply}");
+        reply["id"].as_u64().unwrap()
+    };
+    let all: BTreeSet<u64> = (0..COUNT).collect();
+    let told = crate::server::told(server.to_ingress(Method::POST, "/v1/batch").body(lines.clone())).await;
+    let ids = told.text().lines().map(|line| of(&serde_json::from_str(line).unwrap())).collect::<BTreeSet<_>>();
+    assert_eq!((told.text().lines().count() as u64, ids), (COUNT, all.clone()));
+
+    // Of two who share what there is, both come to their end.
+    let mut sockets = [connect(&server, "").await, connect(&server, "").await];
+    for socket in &mut sockets {
+        send(socket, &lines).await;
+    }
+    for socket in &mut sockets {
+        let mut ids = BTreeSet::new();
+        for _ in 0..COUNT {
+            assert!(ids.insert(of(&reply(socket).await)), "each once");
+        }
+        assert_eq!(ids, all);
+    }
+    // Who asks for one thing at a time is still told at once.
+    let calls = (0..50).map(|_| server.call("slow", "spin", "[0]"));
+    let statuses: BTreeSet<u16> =
+        futures_util::future::join_all(calls).await.into_iter().map(|told| told.status).collect();
+    assert_eq!(statuses, BTreeSet::from([500, 503]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_who_sends_more_than_is_taken_little_is_held() {
+    let server = Server::with_item_and_backlog(HttpOptions::default(), 4).await;
+    let mut socket = TcpStream::connect(server.ingress).await.unwrap();
+    let head = "POST /v1/batch HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000000\r\n\r\n";
+    socket.write_all(head.as_bytes()).await.unwrap();
+    // Each takes a fifth of a second.
+    let line = format!("{}\n", envelope(json!(1), "slow", "spin", json!(["x".repeat(1000)])));
+    let lines = line.repeat(1000);
+    let mut sent = 0;
+    while let Ok(wrote) = tokio::time::timeout(Duration::from_secs(2), socket.write_all(lines.as_bytes())).await {
+        wrote.unwrap();
+        sent += lines.len();
+        assert!(sent < 64 << 20, "it is read on and on");
+    }
+    let held = server.memory.used();
+    assert!(held < 16 << 20, "{held} of {sent} bytes");
 }

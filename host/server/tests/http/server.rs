@@ -75,6 +75,11 @@ impl Server {
     }
 
     pub async fn with(options: HttpOptions) -> Server {
+        Server::with_backlog(options, SingleOptions::default().backlog_max).await
+    }
+
+    /// A server where so many requests may wait.
+    pub async fn with_backlog(options: HttpOptions, backlog_max: usize) -> Server {
         let (directory, limit) = (tempfile::tempdir().unwrap(), TimeLimit::of_test());
         let engine = Engine::new(EngineOptions {
             cache_dir: directory.path().join("cache"),
@@ -95,6 +100,7 @@ impl Server {
             partitions: Some(8),
             engine: engine.engine_hash(),
             recorder: recorder.clone(),
+            backlog_max,
             ..SingleOptions::default()
         };
         let prepare = {
@@ -144,9 +150,14 @@ impl Server {
 
     /// A server with the guest [`item`] deployed as `app`; what takes long takes a fifth of a second.
     pub async fn with_item(options: HttpOptions) -> Server {
+        Server::with_item_and_backlog(options, SingleOptions::default().backlog_max).await
+    }
+
+    /// The same, where so many requests may wait.
+    pub async fn with_item_and_backlog(options: HttpOptions, backlog_max: usize) -> Server {
         let limits_max = Limits { fuel: 100_000_000, ..options.limits_max };
         let options = HttpOptions { limits_max, ..options };
-        let server = Server::with(options).await;
+        let server = Server::with_backlog(options, backlog_max).await;
         let told = server.deploy("app", "", "application/wasm", item().bytes()).await;
         assert_eq!(told.status, 201, "{}", told.text());
         server

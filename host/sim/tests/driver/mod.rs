@@ -197,7 +197,9 @@ impl Driver {
 
     fn responded(&mut self, response: ClientResponse<u64>) {
         match response {
-            ClientResponse::Reply { waiter, reply } => self.replies.push((waiter, reply)),
+            ClientResponse::Reply { waiter, reply } | ClientResponse::Replayed { waiter, reply } => {
+                self.replies.push((waiter, reply))
+            }
             ClientResponse::Accepted { waiter, .. } => self.accepted.push(waiter),
             ClientResponse::Unknown { waiter } => self.unknown.push(waiter),
             ClientResponse::Returned { .. } => unreachable!("nobody told it to drain"),

@@ -140,7 +140,7 @@ fn own() -> Vec<WorkerEvent<u64, u64>> {
     }
     let ask = |request| WorkerEvent::Client(ClientMessage::Request(request));
     events.push(ask(ClientRequest::Submit { request: Arc::new(request(1)), waiter: 1, receipt: true }));
-    events.push(ask(ClientRequest::Query { request: request(1), waiter: 1 }));
+    events.push(ask(ClientRequest::Query { request: Arc::new(request(1)), waiter: 1 }));
     events.push(ask(ClientRequest::Await { id: RequestId(5), waiter: 1 }));
     events.extend(admin().map(|query| WorkerEvent::Client(ClientMessage::Read(query, 2))));
     events

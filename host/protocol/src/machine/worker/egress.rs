@@ -120,7 +120,7 @@ impl<W> Egress<W> {
         self.ended.push(RetainedEnd { fell_back, tid: *tid, id: *id, outcome });
         self.replies.end(reply, time);
         for waiter in self.take_waiting(reply.id) {
-            self.outbox.hold(reply.epoch, ClientResponse::Reply { waiter, reply: reply.clone() });
+            self.outbox.hold(reply.epoch, ClientResponse::Replayed { waiter, reply: reply.clone() });
         }
     }
 

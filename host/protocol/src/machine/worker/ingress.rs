@@ -72,7 +72,7 @@ pub(super) struct Ingress<W> {
     /// Further clients that wait for the receipt of an admitted request. Which epoch it will be
     /// part of is not known yet: the next ones may be full.
     receipts: BTreeMap<RequestId, Vec<W>>,
-    queries: Queues<(Request, W)>,
+    queries: Queues<(Arc<Request>, W)>,
     /// Stands for the app of an operator that none has.
     no_app: Arc<str>,
     /// Nothing new is admitted any more.
@@ -218,7 +218,7 @@ impl<W> Ingress<W> {
         }
         match known {
             Some(Known::Done(reply)) if receipt => egress.hold(reply.epoch, ClientResponse::Accepted { waiter, id }),
-            Some(Known::Done(reply)) => egress.hold(reply.epoch, ClientResponse::Reply { waiter, reply }),
+            Some(Known::Done(reply)) => egress.hold(reply.epoch, ClientResponse::Replayed { waiter, reply }),
             Some(Known::Pending) if receipt => egress.hold(current, ClientResponse::Accepted { waiter, id }),
             None if receipt => self.receipts.entry(id).or_default().push(waiter),
             Some(Known::Pending) | None => egress.wait(id, waiter),
@@ -231,7 +231,7 @@ impl<W> Ingress<W> {
         match egress.known(id) {
             Some((Known::Done(reply), _)) => {
                 let (epoch, reply) = (reply.epoch, reply.clone());
-                egress.hold(epoch, ClientResponse::Reply { waiter, reply });
+                egress.hold(epoch, ClientResponse::Replayed { waiter, reply });
             }
             None if !self.remembers(id) => egress.unknown(waiter),
             Some((Known::Pending, _)) | None => egress.wait(id, waiter),
@@ -275,12 +275,11 @@ impl<W> Ingress<W> {
         if !full && !crowded {
             return Ok(waiter);
         }
-        let why = if full {
-            "too many requests are waiting; try again in a moment"
+        let abort = if full {
+            Abort::backlog_full()
         } else {
-            "too many long calls of this app are waiting; try again later"
+            Abort::new(Code::Overloaded, "too many long calls of this app are waiting; try again later")
         };
-        let abort = Abort::new(Code::Overloaded, why);
         Err(refusal(id, waiter, abort))
     }
 
@@ -328,9 +327,9 @@ impl<W> Ingress<W> {
         let Ingress { queries, expected_fuel, .. } = self;
         let room = Room { count: self.epoch_size_max, bytes: 0, fuel: self.epoch_fuel_max };
         let mut slots = Vec::with_capacity(queries.len().min(room.count));
-        let wants = |(request, _): &(Request, W)| Room { count: 1, bytes: 0, fuel: expected_fuel.of(request) };
+        let wants = |(request, _): &(Arc<Request>, W)| Room { count: 1, bytes: 0, fuel: expected_fuel.of(request) };
         queries.take(room, wants, |(request, waiter)| {
-            let transaction = Transaction { tid: Tid(0), time, request: Arc::new(request), query: true };
+            let transaction = Transaction { tid: Tid(0), time, request, query: true };
             slots.push(Slot { transaction, waiter: Some(waiter), lacked: 0 });
         });
         slots

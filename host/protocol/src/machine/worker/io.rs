@@ -105,7 +105,7 @@ pub enum ClientRequest<W> {
         receipt: bool,
     },
     /// A request to a read-only function: not logged, runs on the last committed epoch.
-    Query { request: Request, waiter: W },
+    Query { request: Arc<Request>, waiter: W },
     /// The end of an earlier request is asked for.
     Await {
         /// The earlier request.
@@ -141,6 +141,8 @@ impl<W> ClientRequest<W> {
 pub enum ClientResponse<W> {
     /// The request has ended.
     Reply { waiter: W, reply: Reply },
+    /// The same, of what somebody else has asked before under the same id, and was told or will be.
+    Replayed { waiter: W, reply: Reply },
     /// The request will be carried out whatever happens.
     Accepted { waiter: W, id: RequestId },
     /// Nothing is known of the request.

@@ -392,8 +392,7 @@ impl<W> Worker<W> {
     /// Whether a request is of a function that uses much, of an app of which much of that waits.
     fn is_crowded(&mut self, request: &ClientRequest<W>) -> bool {
         let request: &Request = match request {
-            ClientRequest::Submit { request, .. } => request,
-            ClientRequest::Query { request, .. } => request,
+            ClientRequest::Submit { request, .. } | ClientRequest::Query { request, .. } => request,
             ClientRequest::Await { .. } => return false,
         };
         if self.ingress.expected_fuel().of(request) == 0 {

@@ -312,7 +312,8 @@ impl Shell {
     fn note_ends(&self, envelope: &Envelope) {
         let Envelope::Responses(responses) = envelope else { return };
         for TicketedResponse { response, .. } in responses {
-            if let Response::Reply(Reply { id, tid, epoch, outcome }) = response {
+            if let Response::Reply(reply) | Response::Replayed(reply) = response {
+                let Reply { id, tid, epoch, outcome } = reply;
                 self.stats.observed.ended_as(*id, *tid, *epoch, outcome.as_ref().err());
             }
         }
