@@ -76,7 +76,11 @@ function Frame() {
   useRereading();
   // On a narrow screen the names of the pages scroll.
   useEffect(() => {
-    document.querySelector('.side nav .here')?.scrollIntoView({ block: 'nearest', inline: 'center' });
+    const show = () =>
+      document.querySelector('.side nav .here')?.scrollIntoView({ block: 'nearest', inline: 'center' });
+    show();
+    window.addEventListener('resize', show);
+    return () => window.removeEventListener('resize', show);
   }, [location]);
   // Whoever uses a keyboard or hears the page begins at its top.
   useEffect(() => {

@@ -41,11 +41,33 @@ test('a token is asked for, and kept for the tab', async ({ page, context }) => 
   await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click();
   await expect(row).toBeHidden();
   expect((await asked()).status).toBe(401);
+  // Who has done that, and what.
+  const changes = page.getByRole('region', { name: 'Who has changed what' }).last();
+  await expect(changes.getByRole('row', { name: /admin 127\.0\.0\.1 DELETE \/v1\/tokens\/\S+ 200$/ })).toBeVisible();
+  await expect(changes.getByRole('row', { name: /admin 127\.0\.0\.1 POST \/v1\/tokens 20\d$/ })).toBeVisible();
   // Another tab knows nothing of it.
   const other = await context.newPage();
   await other.goto(server.admin);
   await expect(other.getByText('This server asks for a token')).toBeVisible();
   check();
+});
+
+test('of two who press at once one is told that it was done', async ({ page, context }) => {
+  await context.addInitScript(token => sessionStorage.setItem('styx.token', token), OPERATOR);
+  await server.issue('twice', ['read']);
+  const other = await context.newPage();
+  for (const one of [page, other]) {
+    await one.goto(`${server.admin}/access`);
+    await one.getByRole('row', { name: /twice/ }).getByRole('button', { name: 'Revoke' }).click();
+    await expect(one.getByRole('dialog')).toBeVisible();
+  }
+  const revoke = (one: typeof page) => one.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click();
+  await revoke(page);
+  await expect(page.getByRole('dialog')).toBeHidden();
+  await revoke(other);
+  await expect(other.getByRole('dialog').getByRole('alert')).toContainText('UNKNOWN_TOKEN');
+  await other.getByRole('dialog').getByRole('button', { name: 'Leave it' }).click();
+  await expect(other.getByRole('row', { name: /twice/ })).toBeHidden();
 });
 
 test('who may only look sees, and cannot press', async ({ page }) => {

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { expect, test } from '@playwright/test';
 import { isAccessible, look, title, watch } from './pages';
-import { Server } from './server';
+import { BUNDLE, Server } from './server';
 
 let server: Server;
 test.beforeAll(async () => {
@@ -44,12 +44,90 @@ test('a function is called from its form', async ({ page }) => {
   await page.getByLabel('items').fill('{"apple": "two"}');
   await page.getByRole('button', { name: 'Call' }).click();
   await expect(page.getByRole('alert').filter({ hasText: 'BAD_ARGUMENTS' })).toBeVisible();
+  // Calls and their fuel are beside the function; every call of a form is watched.
+  await expect(page.locator('.figures-line').first()).toContainText(/fuel [1-9]/);
   // What it has left.
   await page.goto(`${server.admin}/state/shop/order/o1`);
   await expect(page.locator('.value-text pre')).toContainText('"pay": "cash"');
   await page.goto(`${server.admin}/state/shop/stock/apple`);
   await expect(page.locator('.value-text pre')).toContainText('"pieces": 3');
   await look(page, 'entity');
+  check();
+});
+
+test('what is too much, or of another type, is refused, and the page goes on', async ({ page }) => {
+  const check = watch(page, server.admin);
+  await page.goto(`${server.admin}/apps/shop/drawer/keep`);
+  await page.getByLabel('key', { exact: true }).fill('much');
+  const value = page.getByLabel('value');
+  await value.evaluate((input: HTMLTextAreaElement) => {
+    // As a paste does it: to type so much takes minutes.
+    const set = Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, 'value')!.set!;
+    set.call(input, JSON.stringify('x'.repeat(3 << 20)));
+    input.dispatchEvent(new Event('input', { bubbles: true }));
+  });
+  await page.getByRole('button', { name: 'Call' }).click();
+  await expect(page.locator('.result').getByRole('alert')).toContainText(/TOO_LARGE|LIMIT_EXCEEDED/);
+  expect((await fetch(`${server.admin}/v1/state/shop/drawer/much`)).status).toBe(404);
+  await value.fill('7');
+  await page.getByRole('button', { name: 'Call' }).click();
+  await expect(page.locator('.result pre')).toHaveText('7');
+  // A number is none that is a word: the form does not send it.
+  await page.goto(`${server.admin}/apps/shop/stock/take`);
+  await page.getByLabel('key', { exact: true }).fill('much');
+  for (const bad of ['two', '1.5', '']) {
+    await page.getByLabel('pieces').fill(bad);
+    await page.getByRole('button', { name: 'Call' }).click();
+    const why = await page.getByLabel('pieces').evaluate((input: HTMLInputElement) => input.validationMessage);
+    expect(why, bad).not.toBe('');
+  }
+  await expect(page.locator('.result')).toHaveCount(0);
+  check();
+});
+
+test('a bundle is dropped: what it would change is said, and nothing is done', async ({ page }) => {
+  await page.goto(`${server.admin}/apps/shop`);
+  const drop = page.locator('.drop');
+  const give = async (name: string, bytes: Buffer) => {
+    const data = await page.evaluateHandle(
+      ([name, text]) => {
+        const data = new DataTransfer();
+        data.items.add(new File([Uint8Array.from(atob(text), char => char.charCodeAt(0))], name));
+        return data;
+      },
+      [name, bytes.toString('base64')] as const,
+    );
+    await drop.dispatchEvent('dragover', { dataTransfer: data });
+    await expect(drop).toHaveClass(/over/);
+    await drop.dispatchEvent('drop', { dataTransfer: data });
+    await expect(drop).not.toHaveClass(/over/);
+  };
+  await give('wrong.zip', Buffer.from('no archive'));
+  await expect(page.getByRole('alert')).toBeVisible();
+  await expect(page.getByRole('button', { name: /^Deploy/ })).toHaveCount(0);
+  await give('shop.zip', await readFile(BUNDLE));
+  await expect(page.getByText('It is what is live already.')).toBeVisible({ timeout: 90_000 });
+  await expect(page.getByRole('alert')).toHaveCount(0);
+  await look(page, 'app-dropped');
+  await expect(page.getByRole('region', { name: 'Versions' }).getByRole('row')).toHaveCount(2);
+});
+
+test('what is gone meanwhile is said to be', async ({ page }) => {
+  const check = watch(page, server.admin);
+  await server.deploy('gone');
+  await page.goto(`${server.admin}/apps/gone/stock/put`);
+  await page.getByLabel('key', { exact: true }).fill('a');
+  await page.getByLabel('pieces').fill('1');
+  await page.getByRole('button', { name: 'Delete' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Type gone to confirm').fill('gone');
+  expect((await fetch(`${server.admin}/v1/apps/gone`, { method: 'DELETE' })).ok).toBe(true);
+  await dialog.getByRole('button', { name: 'Delete it and its state' }).click();
+  await expect(dialog.getByRole('alert')).toContainText('UNKNOWN_APP');
+  await dialog.getByRole('button', { name: 'Leave it' }).click();
+  await page.getByRole('button', { name: 'Call' }).click();
+  await expect(page.locator('.result').getByRole('alert')).toContainText('UNKNOWN_APP');
+  await title(page, 'gone');
   check();
 });
 

@@ -95,15 +95,57 @@ test('a migration is watched, paused and cancelled @pictures', async ({ page }) 
   await expect(under.getByText(/^[1-9][0-9,]* of [1-9][0-9,]*$/).first()).toBeVisible();
   // What it costs those who call, second by second.
   await expect(under.getByRole('img', { name: /^Longest epoch of each second: .* [0-9.]+ (µs|ms|s)$/ })).toBeVisible();
-  await page.waitForTimeout(8000);
+  // Since when it runs, how long, and how long it will, though nothing new comes of it for a while.
+  await expect(under.getByText(/^Online\. Began at \d\d:\d\d:\d\d, has run for /)).toBeVisible();
+  const runs = async () => Number(/has run for ([0-9.]+) s/.exec((await under.textContent()) ?? '')?.[1] ?? 0);
+  await expect.poll(runs, { timeout: 30_000 }).toBeGreaterThan(8);
+  await expect(under.getByText(/about [0-9.]+ (s|min)/)).toBeVisible();
+  // Somebody else is told that it is under way, and who has planned meanwhile what became of it.
+  const again = await fetch(`${server.admin}/v1/migrations`, { method: 'POST', body: '{"balance": true}' });
+  expect([again.status, await again.text()]).toEqual([409, expect.stringContaining('MIGRATION_UNDER_WAY')]);
   await look(page, 'migration-under-way');
   await under.getByRole('button', { name: 'Pause' }).click();
   await under.getByRole('button', { name: 'Resume' }).click();
   await under.getByRole('button', { name: 'Cancel' }).click();
   await expect(under).toBeHidden();
-  await expect(page.getByRole('region', { name: 'Ended migrations' }).getByText('cancelled').first()).toBeVisible();
+  const ended = page.getByRole('region', { name: 'Ended migrations' }).getByRole('row');
+  await expect(ended.nth(1)).toContainText(/cancelled.*copying [0-9.]+ s.*paused .* (s|ms|µs).*Online/);
   expect(await calls.stop()).toEqual([]);
   check();
+});
+
+test('of two who start a migration at once the second is told', async ({ page, context }) => {
+  const other = await context.newPage();
+  for (const one of [page, other]) {
+    await one.goto(`${server.admin}/migrations`);
+    await one.getByLabel('Empty a worker').check();
+    await one.getByLabel('Worker to empty').selectOption('2');
+    await one.getByLabel('Most that each worker copies').fill('0.01');
+    await one.getByRole('button', { name: 'Plan' }).click();
+    await expect(one.getByRole('dialog').getByRole('button', { name: 'Start' })).toBeVisible();
+  }
+  const start = (one: Page) => one.getByRole('dialog').getByRole('button', { name: 'Start' }).click();
+  await start(page);
+  await expect(page.getByRole('region', { name: /^Under way/ })).toBeVisible();
+  await start(other);
+  await expect(other.getByRole('dialog').getByRole('alert')).toContainText('MIGRATION_UNDER_WAY');
+  await other.getByRole('dialog').getByRole('button', { name: 'Leave it' }).click();
+  await expect(other.getByRole('region', { name: /^Under way/ })).toBeVisible();
+  await other.getByRole('button', { name: 'Cancel' }).click();
+  await expect(page.getByRole('region', { name: /^Under way/ })).toBeHidden();
+});
+
+test('how each of the methods went is in the history', async ({ page }) => {
+  await migrate({ only: [1] });
+  await migrate({ balance: true, by: 'partitions', mode: 'immediate' });
+  await migrate({ only: [1], mode: 'stop-and-restart' });
+  await migrate({ balance: true, by: 'partitions' });
+  await page.goto(`${server.admin}/migrations`);
+  const rows = page.getByRole('region', { name: 'Ended migrations' }).getByRole('row');
+  await expect(rows.nth(1)).toContainText(/done.*worker 1 → 2.*copying .* (s|ms|µs).*Online/);
+  await expect(rows.nth(2)).toContainText(/done.*everything at rest .* (s|ms).*Stop and restart/);
+  await expect(rows.nth(3)).toContainText(/done.*worker 1 → 2.*Immediate/);
+  await look(page, 'migrations-history');
 });
 
 const SECONDS = 4;

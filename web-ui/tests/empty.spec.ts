@@ -79,6 +79,11 @@ test('a page says that the server is away, and goes on when it is back', async (
   await server.kill();
   await expect(page.getByText('The server does not answer.')).toBeVisible();
   await isAccessible(page);
+  // What is pressed now does not happen, and says so; what is shown stays.
+  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Snapshots' }).click();
+  await page.getByRole('button', { name: 'Take one now' }).click();
+  await expect(page.getByRole('alert').filter({ hasText: 'NO_CONNECTION' }).first()).toBeVisible();
+  await title(page, 'Snapshots');
   await server.restart();
   await page.getByRole('button', { name: 'Now' }).click();
   await expect(page.getByText('Live', { exact: true })).toBeVisible();

@@ -26,6 +26,8 @@ test('a request shows its time, its call graph and its log @pictures', async ({ 
   const graph = page.getByRole('region', { name: 'Call graph, execution 1' });
   await expect(graph.locator('rect.call')).toHaveCount(7);
   await expect(graph.locator('path.edge.async')).toHaveCount(3);
+  // In which language each is written.
+  await expect(graph.getByText('Python', { exact: true })).toHaveCount(7);
   await page.getByText('As a list').click();
   const list = page.getByRole('listitem').filter({ hasText: 'order.buy for o1' });
   await expect(list.getByRole('listitem').filter({ hasText: 'stock.take for apple' })).toBeVisible();

@@ -151,6 +151,61 @@ test('a map of 65,536 partitions is drawn, and told', async ({ page }) => {
   await look(page, 'cluster-65536');
 });
 
+test('a thousand functions are found by name, and 64 workers are told apart', async ({ page }) => {
+  // As a server would tell it that has them.
+  await page.route('**/v1/apps/shop', async route => {
+    const response = await route.fetch();
+    const app = (await response.json()) as { operators: { name: string; functions: { name: string }[] }[] };
+    const [first] = app.operators;
+    const many = Array.from({ length: 1000 }, (_, n) => ({ ...first!.functions[0]!, name: `f${n}` }));
+    await route.fulfill({ response, json: { ...app, operators: [{ ...first!, functions: many }] } });
+  });
+  await page.goto(`${server.admin}/apps/shop`);
+  const functions = page.locator('.signature');
+  await expect(page.getByText('960 more functions: look for them by name.')).toBeVisible();
+  await expect(functions).toHaveCount(40);
+  await page.getByLabel('Find by name').fill('f99');
+  await expect(functions).toHaveCount(11);
+  await page.getByRole('link', { name: /^f997\(/ }).click();
+  await expect(page).toHaveURL(/\/f997\?find=f99$/);
+  await expect(page.getByRole('heading', { name: '.f997' })).toBeVisible();
+  await expect(functions).toHaveCount(11);
+  await page.reload();
+  await expect(page.getByLabel('Find by name')).toHaveValue('f99');
+  await look(page, 'app-1000');
+  await page.route('**/v1/workers', async route => {
+    const response = await route.fetch();
+    const { workers } = (await response.json()) as { workers: object[] };
+    const many = Array.from({ length: 64 }, (_, n) => ({ ...workers[0], worker: n + 1, partitions: 1024 }));
+    await route.fulfill({ response, json: { workers: many } });
+  });
+  await page.route('**/v1/nodes', async route => {
+    const response = await route.fetch();
+    const { nodes } = (await response.json()) as { nodes: object[] };
+    const many = Array.from({ length: 64 }, (_, n) => ({
+      ...nodes[0],
+      name: `worker-${n + 1}`,
+      node: `w${n + 1}`,
+      role: 'worker',
+      worker: n + 1,
+    }));
+    await route.fulfill({ response, json: { nodes: [...nodes, ...many] } });
+  });
+  await page.route('**/v1/partitions?*', async route => {
+    const response = await route.fetch();
+    const all = (await response.json()) as { partitions: { partition: number }[] };
+    const partitions = all.partitions.map(one => ({ ...one, worker: (one.partition >> 10) + 1 }));
+    await route.fulfill({ response, json: { ...all, partitions } });
+  });
+  await page.goto(`${server.admin}/cluster`);
+  await expect(page.getByRole('region', { name: 'Workers' }).getByRole('row')).toHaveCount(65);
+  await expect(page.getByRole('region', { name: 'Processes' }).last().getByRole('row')).toHaveCount(66);
+  await expect(page.getByRole('img', { name: /worker 64 has 1024$/ })).toBeVisible();
+  await page.getByRole('button', { name: /^worker 64 / }).click();
+  await expect(page.getByRole('button', { name: /^worker 64 / })).toHaveAttribute('aria-pressed', 'true');
+  await look(page, 'cluster-64');
+});
+
 /** How many colours the map has. */
 const colours = (page: Page) =>
   page.evaluate(() => {

@@ -90,6 +90,33 @@ test('who may only look cannot press anything that changes something', async ({ 
   await expect(page.getByRole('button', { name: /^Take one now/ })).toHaveAttribute('title', /has no scope “operate”/);
 });
 
+test('what is set aside is shown, and let go', async ({ page }) => {
+  await signIn(page, OPERATOR);
+  // A request that ends servers is no part of an app of these tests; that one is set aside is tested with the server.
+  let there = true;
+  const one = {
+    id: '01a221be1add7e79bb80d1537aced0e5',
+    kind: 'request',
+    app: 'shop',
+    function: 'stock.<b>take</b>',
+    reason: 'has ended the server 3 times\u202e',
+    since: new Date(Date.now() - 3_600_000).toISOString(),
+  };
+  await page.route('**/v1/quarantine**', async route => {
+    if (route.request().method() === 'GET') return route.fulfill({ json: { quarantined: there ? [one] : [] } });
+    expect(route.request().url()).toMatch(new RegExp(`/v1/quarantine/${one.id}$`));
+    there = false;
+    return route.fulfill({ json: { released: true } });
+  });
+  await page.goto(`${server.admin}/quarantine`);
+  const row = page.getByRole('region', { name: 'Set aside' }).getByRole('row').nth(1);
+  await expect(row).toContainText('stock.<b>take</b>has ended the server 3 times\\u202e1 h ago');
+  await look(page, 'quarantine-request');
+  await row.getByRole('button', { name: 'Release' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Release' }).click();
+  await expect(page.getByText('Nothing is set aside.')).toBeVisible();
+});
+
 test('on a slow network pages load, and do not fail', async ({ page }) => {
   const check = watch(page, server.admin);
   await signIn(page, OPERATOR);

@@ -14,6 +14,15 @@ const useGet = <T>(key: string[], from: string, refetchInterval: number | false 
 export const useIdentity = () => useGet<Schemas['IdentityView']>(['identity'], '/v1/identity');
 export const useApps = () => useGet<Schemas['AppList']>(['catalog', 'apps'], '/v1/apps');
 export const useApp = (app: string) => useGet<Schemas['AppView']>(['catalog', 'app', app], path('v1', 'apps', app));
+/** The same of several apps. */
+export const useAppsByName = (apps: string[]) =>
+  useQueries({
+    queries: apps.map(app => ({
+      queryKey: ['catalog', 'app', app],
+      queryFn: () => get<Schemas['AppView']>(path('v1', 'apps', app)),
+      retry: false,
+    })),
+  });
 export const useCluster = () => useGet<Schemas['ClusterView']>(['cluster', 'overview'], '/v1/cluster', 5000);
 export const useWorkers = () => useGet<Schemas['WorkerList']>(['cluster', 'workers'], '/v1/workers', 2000);
 /** All of them; so many that it takes a while are read less often. */

@@ -1448,12 +1448,15 @@ export interface components {
             entities: components["schemas"]["Progress"];
             /**
              * Format: double
-             * @description An estimate: what is left, at that rate.
+             * @description An estimate: what is left, at that rate, or as fast as the limit lets workers be.
              */
             estimated_seconds_left?: number | null;
             /** @description Its name, for ever. */
             id: string;
+            mode: components["schemas"]["Mode"];
             partitions: components["schemas"]["Progress"];
+            /** @description What it has been through up to its end, with the times. */
+            phases: components["schemas"]["PhaseView"][];
             /**
              * Format: int64
              * @description Most bytes a second that each worker copies, if there is a limit.
@@ -1471,11 +1474,14 @@ export interface components {
              * @description µs since 1970.
              */
             started: number;
-            /** @description `copying`, `paused`, `flipping` (all is copied, the owners are about to change), `done`, `cancelled` or `failed`. */
+            /**
+             * @description `copying`, `paused`, `flipping` (all is copied, the owners are about to change), `arriving` (they have changed, and
+             *     have not got all yet), `done`, `cancelled` or `failed`.
+             */
             state: string;
             /**
              * Format: int64
-             * @description How long it has taken so far, as of the last report, or took.
+             * @description How long it has taken so far, or took.
              */
             took_ms: number;
             transfers: components["schemas"]["TransferView"][];
@@ -1555,6 +1561,8 @@ export interface components {
             /** @description Whether it makes such values of others, by `styx.migrate`. */
             migrates: boolean;
             name: string;
+            /** @description SDK that built it, as it says itself: it tells the language. */
+            sdk: string;
             /** @description JSON Schema of its entities' values; absent if it says nothing of them. */
             state?: unknown;
         };
@@ -1618,6 +1626,15 @@ export interface components {
              * @description Number of the worker that has it, from 1.
              */
             worker: number;
+        };
+        /** @description A state that a migration was in: until the next one, or its end. */
+        PhaseView: {
+            /**
+             * Format: double
+             * @description When it came to it, ms since it began.
+             */
+            after_ms: number;
+            state: string;
         };
         /** @description What a migration would do. */
         Plan: {
@@ -1755,6 +1772,11 @@ export interface components {
             duration_us?: number | null;
             /** Format: int64 */
             epoch?: number | null;
+            /**
+             * Format: int64
+             * @description Fuel that its last execution took, with all that it called; absent where nobody watched.
+             */
+            fuel?: number | null;
             function: string;
             key: string;
             message?: string | null;

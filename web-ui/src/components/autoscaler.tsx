@@ -59,7 +59,7 @@ function Decisions({ decisions, performs }: { decisions: Decision[]; performs: b
     >
       {decisions.slice(0, 20).map(one => (
         <tr key={one.at}>
-          <td>{ago(new Date(one.at / 1000).toISOString())}</td>
+          <td className="brief">{ago(new Date(one.at / 1000).toISOString())}</td>
           <td>
             {one.workers} → {one.wanted}
           </td>

@@ -10,7 +10,14 @@ const [WIDTH, HEIGHT, GAP_X, GAP_Y] = [210, 56, 70, 14];
 /** More calls than this nobody can tell apart. */
 const SHOWN_MAX = 80;
 
-export function CallGraph({ calls, name }: { calls: Call[]; name: string }) {
+interface Props {
+  calls: Call[];
+  name: string;
+  /** In which language an operator is written, as far as that is known. */
+  language: (operator: string) => string;
+}
+
+export function CallGraph({ calls, name, language }: Props) {
   const { roots, nodes, columns, rows, left } = layout(calls, SHOWN_MAX);
   const workers = new Set(calls.map(({ worker }) => worker));
   const x = (node: Node<Call>) => 2 + node.x * (WIDTH + GAP_X);
@@ -42,12 +49,15 @@ export function CallGraph({ calls, name }: { calls: Call[]; name: string }) {
                 {line(shorten(`${node.call.operator}.${node.call.function}`, 26))}
               </text>
               <text x={x(node) + 14} y={y(node) + 34} className="key">
-                {line(shorten(node.call.key, 28))}
+                {line(shorten(node.call.key, 18))}
+              </text>
+              <text x={x(node) + WIDTH - 10} y={y(node) + 34} className="cost" textAnchor="end">
+                {line(shorten(language(node.call.operator), 12))}
               </text>
               <text x={x(node) + 14} y={y(node) + 48} className="cost">
                 {cost(node.call)}
               </text>
-              <title>{spoken(node.call)}</title>
+              <title>{spoken(node.call, language)}</title>
             </g>
           ))}
         </svg>
@@ -66,7 +76,7 @@ export function CallGraph({ calls, name }: { calls: Call[]; name: string }) {
         {left > 0 && <span>{count(left)} more calls are not drawn</span>}
         <details>
           <summary>As a list</summary>
-          <Tree nodes={roots} />
+          <Tree nodes={roots} language={language} />
         </details>
       </figcaption>
     </figure>
@@ -78,16 +88,19 @@ function cost({ begun_us, ended_us, fuel, worker }: Call): string {
   return `${took}${fuel != null ? `fuel ${count(fuel)} · ` : ''}worker ${worker}`;
 }
 
-const spoken = (call: Call): string =>
-  `${call.asynchronous ? 'asynchronously ' : ''}${line(`${call.operator}.${call.function}`)} for ${line(call.key)}, ${cost(call)}`;
+function spoken(call: Call, language: Props['language']): string {
+  const written = language(call.operator);
+  const how = call.asynchronous ? 'asynchronously ' : '';
+  return `${how}${line(`${call.operator}.${call.function}`)} for ${line(call.key)}, ${written ? `${line(written)}, ` : ''}${cost(call)}`;
+}
 
-function Tree({ nodes }: { nodes: Node<Call>[] }) {
+function Tree({ nodes, language }: { nodes: Node<Call>[]; language: Props['language'] }) {
   return (
     <ul className="tree">
       {nodes.map(node => (
         <li key={node.call.id}>
-          <bdi>{spoken(node.call)}</bdi>
-          {node.children.length > 0 && <Tree nodes={node.children} />}
+          <bdi>{spoken(node.call, language)}</bdi>
+          {node.children.length > 0 && <Tree nodes={node.children} language={language} />}
         </li>
       ))}
     </ul>

@@ -86,7 +86,7 @@ export function Chart({ title, series, labels, format, stacked = false, height =
           <g key={line}>
             <line className="grid" x1={LEFT} x2={width} y1={y(line)} y2={y(line)} />
             <text className="axis" x={LEFT - 8} y={y(line) + 4} textAnchor="end">
-              {format(line)}
+              {line === 0 ? '0' : format(line).replace(/\.0(?= |$)/, '')}
             </text>
           </g>
         ))}

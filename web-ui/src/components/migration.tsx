@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from 'react';
 import { path, send, type Schemas } from '../api/client';
 import { useChange, useEpochs } from '../api/hooks';
 import { EVERY_SECONDS, useLatencyHistory } from '../api/latency';
-import { ago, bytes, count, plural, seconds } from '../lib/format';
+import { ago, bytes, clock, count, plural, seconds } from '../lib/format';
 import { Button, Card, ErrorNotice, Table, Tag, number } from './basics';
 import { Chart } from './chart';
 
@@ -29,11 +29,13 @@ export function MigrationProgress({ migration, denied }: { migration: Migration;
       <Measure name="Entities" of={migration.entities} text={count} />
       <Measure name="Bytes" of={migration.bytes} text={bytes} />
       <p className="quiet" aria-live="polite">
+        {MODES[migration.mode]}. Began at {clock(migration.started / 1000)}, has run for{' '}
         {seconds(migration.took_ms / 1000)}
-        {migration.bytes_per_second != null && `, ${bytes(migration.bytes_per_second)} a second`}
+        {migration.bytes_per_second != null && `, ${bytes(migration.bytes_per_second)} a second on average`}
         {migration.rate_limit != null && `, at most ${bytes(migration.rate_limit)} a second for each worker`}
-        {migration.estimated_seconds_left != null && `, about ${seconds(migration.estimated_seconds_left)} left`}
+        {migration.estimated_seconds_left != null && `, about ${seconds(migration.estimated_seconds_left)} left`}.
       </p>
+      <Timeline migration={migration} />
       <div className="actions">
         {(state === 'copying' || state === 'arriving') && button('pause', 'Pause')}
         {state === 'paused' && button('resume', 'Resume')}
@@ -42,6 +44,56 @@ export function MigrationProgress({ migration, denied }: { migration: Migration;
       <ErrorNotice error={changed.error} />
       <Effects />
     </Card>
+  );
+}
+
+const MODES: Record<Schemas['Mode'], string> = {
+  online: 'Online',
+  immediate: 'Immediate',
+  'stop-and-restart': 'Stop and restart',
+};
+
+const PHASES: Record<string, readonly [string, string]> = {
+  copying: ['copying', 'w1'],
+  paused: ['paused', 'w8'],
+  flipping: ['changing owners', 'w3'],
+  arriving: ['arriving', 'w6'],
+};
+
+/** What it has been through, each part as long as it took. */
+function Timeline({ migration }: { migration: Migration }) {
+  const { phases, took_ms: took, mode } = migration;
+  const parts = phases.map(({ state, after_ms: from }, at) => {
+    const [name, color] = PHASES[state] ?? [state, 'w4'];
+    const known = mode === 'stop-and-restart' && state === 'flipping' ? 'everything at rest' : name;
+    return { name: known, color, from, ms: Math.max(0, (phases[at + 1]?.after_ms ?? took) - from) };
+  });
+  const whole = Math.max(
+    1,
+    parts.reduce((sum, { ms }) => sum + ms, 0),
+  );
+  return (
+    <div className="timeline">
+      <svg viewBox="0 0 1000 6" preserveAspectRatio="none" aria-hidden="true">
+        {parts.map(({ color, from, ms }, at) => (
+          <rect
+            key={at}
+            className={color}
+            x={(from / whole) * 1000}
+            width={Math.max(4, (ms / whole) * 1000)}
+            height={6}
+          />
+        ))}
+      </svg>
+      <span className="phase-list">
+        {parts.map(({ name, color, ms }, at) => (
+          <span key={at}>
+            <span className={`swatch ${color}`} aria-hidden="true" />
+            {name} {seconds(ms / 1000)}
+          </span>
+        ))}
+      </span>
+    </div>
   );
 }
 
@@ -130,7 +182,16 @@ export function MigrationHistory({ migrations }: { migrations: Migration[] }) {
       ) : (
         <Table
           label="Ended migrations"
-          columns={['Migration', 'State', 'From → to', number('Partitions'), number('Bytes'), number('Took'), 'Began']}
+          columns={[
+            'Migration',
+            'State',
+            'From → to',
+            'How',
+            number('Partitions'),
+            number('Bytes'),
+            number('Took'),
+            'Began',
+          ]}
         >
           {migrations.map(migration => (
             <tr key={migration.id}>
@@ -140,11 +201,17 @@ export function MigrationHistory({ migrations }: { migrations: Migration[] }) {
               <td>
                 <StateTag state={migration.state} /> {migration.reason}
               </td>
-              <td>{transfers(migration)}</td>
+              <td>
+                {transfers(migration)}
+                <Timeline migration={migration} />
+              </td>
+              <td>{MODES[migration.mode]}</td>
               <td className="number">{count(migration.partitions.done)}</td>
               <td className="number">{bytes(migration.bytes.done)}</td>
               <td className="number">{seconds(migration.took_ms / 1000)}</td>
-              <td>{ago(new Date(migration.started / 1000).toISOString())}</td>
+              <td className="brief" title={clock(migration.started / 1000)}>
+                {ago(new Date(migration.started / 1000).toISOString())}
+              </td>
             </tr>
           ))}
         </Table>

@@ -22,6 +22,8 @@ const COLOURS: Record<string, string> = {
   reply: 'w5',
 };
 
+const percent = (share: number): string => (share > 0 && share < 0.01 ? '< 1 %' : `${Math.round(share * 100)} %`);
+
 export function Phases({ phases }: { phases: Phase[] }) {
   const [first, last] = [phases[0], phases.at(-1)];
   if (!first || !last) return <p className="empty">It has not been executed yet.</p>;
@@ -47,7 +49,7 @@ export function Phases({ phases }: { phases: Phase[] }) {
           <li key={at}>
             <span className={`swatch ${COLOURS[phase.name]}`} aria-hidden="true" />
             {NAMES[phase.name] ?? phase.name} <strong>{seconds((phase.ended_us - phase.begun_us) / 1e6)}</strong>{' '}
-            <span className="quiet">{Math.round(share(phase) * 100)} %</span>
+            <span className="quiet">{percent(share(phase))}</span>
           </li>
         ))}
       </ol>

@@ -1,6 +1,6 @@
 // Values of guests: shown as they are, never interpreted, however long.
 import { useMemo, useState } from 'react';
-import { bytes, visible } from '../lib/format';
+import { bytes, shorten, visible } from '../lib/format';
 import { stringify, type Json } from '../lib/json';
 import { Button, Copy } from './basics';
 
@@ -47,5 +47,5 @@ export function brief(value: Json, max = 120): string {
   } catch {
     text = 'nested too deeply to be shown';
   }
-  return visible(text.length > max ? `${text.slice(0, max)}…` : text);
+  return visible(shorten(text, max));
 }

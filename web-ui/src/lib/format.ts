@@ -15,7 +15,8 @@ const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 
 export function bytes(n: number): string {
   let unit = 0;
-  while (n >= 1024 && unit < UNITS.length - 1) {
+  // What would be 1024 of a unit when it is rounded is 1 of the next.
+  while (n >= 1023.5 && unit < UNITS.length - 1) {
     n /= 1024;
     unit += 1;
   }
@@ -26,7 +27,11 @@ export function seconds(s: number): string {
   if (s < 0.001) return `${Math.round(s * 1e6)} µs`;
   if (s < 0.1) return `${(s * 1e3).toFixed(1)} ms`;
   if (s < 1) return `${Math.round(s * 1e3)} ms`;
-  return s < 100 ? `${s.toFixed(1)} s` : `${Math.round(s / 60)} min`;
+  if (s < 100) return `${s.toFixed(1)} s`;
+  const whole = Math.round(s);
+  if (whole < 3600) return `${Math.floor(whole / 60)} min${whole % 60 ? ` ${whole % 60} s` : ''}`;
+  const minutes = Math.round(s / 60);
+  return `${Math.floor(minutes / 60)} h${minutes % 60 ? ` ${minutes % 60} min` : ''}`;
 }
 
 export const plural = (n: number, one: string, many = `${one}s`): string => `${count(n)} ${n === 1 ? one : many}`;
@@ -40,6 +45,9 @@ export function ago(instant: string, now = Date.now()): string {
   if (s < 86_400) return `${Math.round(s / 3600)} h ago`;
   return `${plural(Math.round(s / 86_400), 'day')} ago`;
 }
+
+/** A time of the day, as people read it, in their own zone. */
+export const clock = (ms: number): string => new Date(ms).toLocaleTimeString('sv');
 
 /** An instant as people read it, in their own zone. */
 export const instant = (text: string): string =>
@@ -55,5 +63,6 @@ export const visible = (text: string): string =>
 /** The same, on one line. */
 export const line = (text: string): string => visible(text).replaceAll('\n', '\\n');
 
-/** At most so many characters. */
-export const shorten = (text: string, max: number): string => (text.length > max ? `${text.slice(0, max)}…` : text);
+/** At most so many characters; none of them is half of one. */
+export const shorten = (text: string, max: number): string =>
+  text.length > max ? `${text.slice(0, max).replace(/[\ud800-\udbff]$/, '')}…` : text;

@@ -33,14 +33,14 @@ function Audit() {
   const audit = useAudit();
   const entries = audit.data?.entries ?? [];
   return (
-    <Card title="Who has changed what" note="here, since the process began; the whole is in the server's log">
+    <Card title="Who has changed what" note="here, since the process began; the whole is in the server’s log">
       <Pending of={audit} />
       {audit.data && entries.length === 0 && <p className="empty">Nobody has changed anything.</p>}
       {entries.length > 0 && (
         <Table label="Who has changed what" columns={['When', 'Who', 'From', 'What', 'Came to']}>
           {entries.slice(0, 100).map((entry, at) => (
             <tr key={at}>
-              <td>{ago(new Date(entry.time_us / 1000).toISOString())}</td>
+              <td className="brief">{ago(new Date(entry.time_us / 1000).toISOString())}</td>
               <td>
                 <bdi>{line(entry.identity)}</bdi>
               </td>
@@ -144,7 +144,9 @@ export function Access() {
                         ))}
                       </td>
                       <td>{view.apps ? view.apps.map(line).join(', ') : <span className="quiet">all</span>}</td>
-                      <td title={view.created}>{ago(view.created)}</td>
+                      <td className="brief" title={instant(view.created)}>
+                        {ago(view.created)}
+                      </td>
                       <td>
                         {view.expired ? (
                           <Tag kind="bad">expired</Tag>

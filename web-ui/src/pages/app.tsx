@@ -3,11 +3,12 @@ import { useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import { isForcible, type Schemas } from '../api/client';
 import { activate, remove, saveOpenApi, useApp, useChange, useEntityCounts, useMay } from '../api/hooks';
+import { useParameter } from '../components/address';
 import { Button, Card, Confirm, ErrorNotice, Notice, Page, Pending, Table, Tag } from '../components/basics';
 import { CallForm } from '../components/call-form';
 import { Upload } from '../components/upload';
 import { useFunctionRates, type FunctionRate } from '../api/rates';
-import { ago, bytes, count, exact, line, plural, rate, seconds } from '../lib/format';
+import { ago, bytes, count, exact, instant, line, plural, rate, seconds } from '../lib/format';
 import { typeOf } from '../lib/schema';
 
 const at = (...parts: string[]) => `/${parts.map(encodeURIComponent).join('/')}`;
@@ -45,11 +46,7 @@ export function App({ name, operator, fn }: { name: string; operator?: string; f
       {app.data && (
         <>
           <div className="app-columns">
-            <Card title="Functions" className="functions">
-              {app.data.operators.map(view => (
-                <Operator key={view.name} app={name} view={view} open={operator === view.name ? fn : undefined} />
-              ))}
-            </Card>
+            <Functions app={name} operators={app.data.operators} operator={operator} fn={fn} />
             <div>
               <Try app={app.data} operator={operator} fn={fn} />
             </div>
@@ -130,13 +127,78 @@ function Figures({ of }: { of: FunctionRate | undefined }) {
     <p className="quiet figures-line">
       {rate(of.perSecond)}/s · {plural(of.calls, 'call')}
       {of.p50 !== null && of.p99 !== null && ` · p50 ${seconds(of.p50)}, p99 ${seconds(of.p99)}`}
+      {of.fuel !== null && (
+        <span title="of a call with all that it calls: the mean of the last that were watched">
+          {' '}
+          · fuel {count(Math.round(of.fuel))}
+        </span>
+      )}
       {of.aborted > 0 && ` · ${count(of.aborted)} aborted`}
       {of.failed > 0 && ` · ${count(of.failed)} failed`}
     </p>
   );
 }
 
-function Operator({ app, view, open }: { app: string; view: Schemas['OperatorView']; open: string | undefined }) {
+/** More functions than this are looked for by name. */
+const FUNCTIONS_SHOWN = 40;
+
+interface FunctionsProps {
+  app: string;
+  operators: Schemas['OperatorView'][];
+  operator: string | undefined;
+  fn: string | undefined;
+}
+
+/** All functions, by operator; of very many those that are looked for. */
+function Functions({ app, operators, operator, fn }: FunctionsProps) {
+  const [wanted, setWanted] = useParameter('find');
+  const all = operators.reduce((sum, { functions }) => sum + functions.length, 0);
+  const found = operators
+    .map(view => ({
+      ...view,
+      functions: view.functions.filter(fn => `${view.name}.${fn.name}`.toLowerCase().includes(wanted.toLowerCase())),
+    }))
+    .filter(view => view.functions.length > 0 || wanted === '');
+  const matching = found.reduce((sum, { functions }) => sum + functions.length, 0);
+  let room = FUNCTIONS_SHOWN;
+  return (
+    <Card title="Functions" className="functions" note={all > FUNCTIONS_SHOWN && plural(all, 'function')}>
+      {all > FUNCTIONS_SHOWN && (
+        <label className="field">
+          <span>Find by name</span>
+          <input type="search" value={wanted} spellCheck={false} onChange={event => setWanted(event.target.value)} />
+        </label>
+      )}
+      {found.map(view => {
+        const functions = view.functions.slice(0, room);
+        room -= functions.length;
+        return functions.length > 0 || view.functions.length === 0 ? (
+          <Operator
+            key={view.name}
+            app={app}
+            view={{ ...view, functions }}
+            open={operator === view.name ? fn : undefined}
+            search={wanted && `?${new URLSearchParams({ find: wanted })}`}
+          />
+        ) : null;
+      })}
+      {matching > FUNCTIONS_SHOWN && (
+        <p className="quiet">{plural(matching - FUNCTIONS_SHOWN, 'more function')}: look for them by name.</p>
+      )}
+      {matching === 0 && wanted !== '' && <p className="empty">None has this in its name.</p>}
+    </Card>
+  );
+}
+
+interface OperatorProps {
+  app: string;
+  view: Schemas['OperatorView'];
+  open: string | undefined;
+  /** What stays in the address. */
+  search: string;
+}
+
+function Operator({ app, view, open, search }: OperatorProps) {
   const traffic = useFunctionRates(app);
   return (
     <section className="operator">
@@ -153,7 +215,7 @@ function Operator({ app, view, open }: { app: string; view: Schemas['OperatorVie
         {view.functions.map(fn => (
           <li key={fn.name}>
             <Link
-              href={at('apps', app, view.name, fn.name)}
+              href={at('apps', app, view.name, fn.name) + search}
               className={open === fn.name ? 'signature open' : 'signature'}
               aria-current={open === fn.name ? 'true' : undefined}
             >
@@ -205,7 +267,9 @@ function Versions({ app }: { app: Schemas['AppView'] }) {
             <td>
               <code>{view.deployment}</code> {view.active && <Tag kind="good">in force</Tag>}
             </td>
-            <td title={view.created}>{ago(view.created)}</td>
+            <td className="brief" title={instant(view.created)}>
+              {ago(view.created)}
+            </td>
             <td className="quiet">
               {view.components.map(component => (
                 <div key={component.digest} title={component.digest}>

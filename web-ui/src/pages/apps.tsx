@@ -6,6 +6,9 @@ import { FirstApp } from '../components/first-app';
 import { Upload } from '../components/upload';
 import { ago, line, plural } from '../lib/format';
 
+/** Functions of an operator that a card names. */
+const CHIPS = 24;
+
 export function Apps() {
   const apps = useApps();
   return (
@@ -34,7 +37,7 @@ export function Apps() {
                 <div key={operator.name}>
                   <dt>{line(operator.name)}</dt>
                   <dd>
-                    {operator.functions.map(name => (
+                    {operator.functions.slice(0, CHIPS).map(name => (
                       <Link
                         key={name}
                         className="chip"
@@ -43,12 +46,17 @@ export function Apps() {
                         {line(name)}
                       </Link>
                     ))}
+                    {operator.functions.length > CHIPS && (
+                      <span className="quiet">and {plural(operator.functions.length - CHIPS, 'more', 'more')}</span>
+                    )}
                   </dd>
                 </div>
               ))}
             </dl>
             <p className="quiet">
-              <code>{app.active}</code>, {ago(app.created)}
+              <code>{app.active}</code>
+              <br />
+              deployed {ago(app.created)}
             </p>
           </Card>
         ))}

@@ -4,7 +4,7 @@ import type { Schemas } from '../api/client';
 import { useCluster, useNodes, usePartitions, useWorkers } from '../api/hooks';
 import { Card, Command, Figure, Notice, Page, Pending, Table, Tag, number } from '../components/basics';
 import { colorOf, PartitionMap } from '../components/partition-map';
-import { ago, bytes, count, line, plural, seconds } from '../lib/format';
+import { ago, bytes, count, instant, line, plural, seconds } from '../lib/format';
 
 /** Every process: how it fares. */
 function Processes() {
@@ -16,7 +16,7 @@ function Processes() {
       {nodes.data && (
         <Table
           label="Processes"
-          columns={['Process', 'State', 'Last heard of', number('Memory'), 'Disk', 'Release', 'Since', 'Where']}
+          columns={['Process', 'State', 'Last heard of', number('Memory'), 'Free on disk', 'Release', 'Since', 'Where']}
         >
           {nodes.data.nodes.map(node => (
             <tr key={node.node ?? node.role}>
@@ -26,11 +26,15 @@ function Processes() {
               <td>
                 <Tag kind={node.status === 'alive' ? 'good' : 'bad'}>{node.status}</Tag>
               </td>
-              <td>{node.silent_ms == null ? 'answers here' : `${seconds(node.silent_ms / 1000)} ago`}</td>
+              <td className="brief">{node.silent_ms == null ? 'answers here' : heard(node.silent_ms)}</td>
               <td className="number">{node.resident_bytes == null ? '–' : bytes(node.resident_bytes)}</td>
-              <td>{node.disk ? `${bytes(node.disk.free)} of ${bytes(node.disk.total)} free` : 'keeps nothing'}</td>
+              <td className="brief">
+                {node.disk ? `${bytes(node.disk.free)} of ${bytes(node.disk.total)}` : 'keeps nothing'}
+              </td>
               <td>{node.version === release ? node.version : <Tag kind="warn">{line(node.version)}</Tag>}</td>
-              <td title={node.started}>{ago(node.started)}</td>
+              <td className="brief" title={instant(node.started)}>
+                {ago(node.started)}
+              </td>
               <td>
                 {node.ingress && <>calls at {line(node.ingress)}</>}
                 {node.leads && <Leads leads={node.leads} />}
@@ -43,6 +47,9 @@ function Processes() {
     </Card>
   );
 }
+
+/** Processes report several times a second: what is younger says nothing. */
+const heard = (ms: number): string => (ms < 1000 ? 'just now' : `${seconds(ms / 1000)} ago`);
 
 const isStandby = ({ role, leads }: Schemas['NodeView']): boolean => role === 'coordinator' && !leads;
 

@@ -5,7 +5,7 @@ import { errorOf, headers, path, refused, type ApiError, type Schemas } from '..
 import { useApps } from '../api/hooks';
 import { token } from '../api/token';
 import { Button, Card, ErrorNotice, Page, Tag } from '../components/basics';
-import { line as shown, plural } from '../lib/format';
+import { clock, line as shown, plural } from '../lib/format';
 
 type Entry = Schemas['LogEntry'];
 
@@ -175,8 +175,7 @@ export function Logs() {
 export function Line({ line, brief = false }: { line: Entry; brief?: boolean }) {
   return (
     <li>
-      <time>{new Date(line.time_us / 1000).toLocaleTimeString('sv')}</time>{' '}
-      <Tag kind={KIND[line.level] ?? 'plain'}>{line.level}</Tag>{' '}
+      <time>{clock(line.time_us / 1000)}</time> <Tag kind={KIND[line.level] ?? 'plain'}>{line.level}</Tag>{' '}
       <span className="quiet">
         {!brief && `${shown(line.app)}/`}
         {shown(`${line.operator}.${line.function}`)}

@@ -58,7 +58,7 @@ export function Migrations() {
             }}
           />
           <div aria-live="polite">
-            <ErrorNotice error={planned.error ?? started.error} />
+            <ErrorNotice error={planned.error} />
             {planned.data && !doesSomething(planned.data.plan) && (
               <Notice kind="info" title="Nothing has to move">
                 Partitions are as you want them.
@@ -85,10 +85,14 @@ export function Migrations() {
           action="Start"
           kind="primary"
           busy={started.isPending}
-          onClose={() => planned.reset()}
+          error={started.error}
+          onClose={() => {
+            planned.reset();
+            started.reset();
+          }}
           onConfirm={() => {
             const { wanted, plan } = planned.data;
-            started.mutate({ ...wanted, placement: plan.placement }, { onSettled: () => planned.reset() });
+            started.mutate({ ...wanted, placement: plan.placement }, { onSuccess: () => planned.reset() });
           }}
         >
           <PlanTable plan={planned.data.plan} />

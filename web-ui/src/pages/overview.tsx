@@ -16,7 +16,7 @@ import { EVERY_SECONDS, useLatencyHistory, type Window } from '../api/latency';
 import { Card, Figure, Notice, Page, Pending, Tag } from '../components/basics';
 import { Chart } from '../components/chart';
 import { FirstApp } from '../components/first-app';
-import { ago, bytes, count, line, plural, rate, seconds } from '../lib/format';
+import { ago, bytes, clock, count, line, plural, rate, seconds } from '../lib/format';
 
 export function Overview() {
   const live = useLive();
@@ -76,7 +76,7 @@ export function Overview() {
                   </td>
                   <td className="quiet">{app.operators.map(operator => line(operator.name)).join(', ')}</td>
                   <td className="number">{app.deployments}</td>
-                  <td className="quiet">{ago(app.created)}</td>
+                  <td className="quiet brief">{ago(app.created)}</td>
                 </tr>
               ))}
             </tbody>
@@ -289,7 +289,7 @@ function Happened({ news }: { news: News[] }) {
     <ul className="happened">
       {news.slice(0, 10).map((one, at) => (
         <li key={`${one.data.at}-${at}`}>
-          <time className="quiet">{new Date(one.data.at / 1000).toLocaleTimeString()}</time> <Told news={one} />
+          <time className="quiet">{clock(one.data.at / 1000)}</time> <Told news={one} />
         </li>
       ))}
     </ul>

@@ -3,7 +3,7 @@ import { useState } from 'react';
 import type { Schemas } from '../api/client';
 import { release, useChange, useMay, useQuarantine } from '../api/hooks';
 import { Button, Card, Confirm, Page, Pending, Table, Tag } from '../components/basics';
-import { ago, line } from '../lib/format';
+import { ago, instant, line } from '../lib/format';
 
 export function Quarantine() {
   const quarantine = useQuarantine();
@@ -31,7 +31,9 @@ export function Quarantine() {
                   <td>{line(one.app ?? '')}</td>
                   <td>{line(one.function ?? '')}</td>
                   <td>{line(one.reason)}</td>
-                  <td title={one.since}>{ago(one.since)}</td>
+                  <td className="brief" title={instant(one.since)}>
+                    {ago(one.since)}
+                  </td>
                   <td className="number">
                     <Button denied={why} onClick={() => setChosen(one)}>
                       Release

@@ -1,10 +1,11 @@
 // One request: what its time went into, what was executed, whom it called, with whom it conflicted.
 import { Link } from 'wouter';
 import { path, type Schemas } from '../api/client';
-import { useTrace } from '../api/hooks';
+import { useAppsByName, useTrace } from '../api/hooks';
 import { Card, Figure, Notice, Page, Pending, Table, Tag, number } from '../components/basics';
 import { CallGraph } from '../components/call-graph';
 import { Phases } from '../components/phases';
+import { languageOf, located } from '../lib/languages';
 import { bytes, count, exact, instant, line, plural, seconds } from '../lib/format';
 import { Line } from './logs';
 import { End } from './requests';
@@ -29,6 +30,7 @@ const OUTCOME: Record<string, string> = {
 export function Request({ id }: { id: string }) {
   const found = useTrace(id);
   const trace = found.data;
+  const language = useLanguages(trace);
   const took = trace?.ended_us ? (trace.ended_us - trace.begun_us) / 1e6 : undefined;
   return (
     <Page
@@ -70,7 +72,7 @@ export function Request({ id }: { id: string }) {
             <Phases phases={trace.phases} />
           </Card>
           {trace.attempts.map((attempt, at) => (
-            <Execution key={at} attempt={attempt} number={at + 1} of={trace.attempts.length} />
+            <Execution key={at} attempt={attempt} number={at + 1} of={trace.attempts.length} language={language} />
           ))}
           <Card title="Log" note={plural(trace.logs.length, 'line')}>
             {trace.logs.length === 0 ? (
@@ -89,7 +91,27 @@ export function Request({ id }: { id: string }) {
   );
 }
 
-function Execution({ attempt, number: at, of }: { attempt: Attempt; number: number; of: number }) {
+/** In which language operators are written that a request has called: as the versions in force say. */
+function useLanguages(trace: Schemas['RequestTrace'] | undefined): (operator: string) => string {
+  const calls = trace?.attempts.flatMap(({ calls }) => calls) ?? [];
+  const own = trace?.app ?? '';
+  const apps = [...new Set(calls.map(({ operator }) => located(operator, own)[0]))];
+  const found = useAppsByName(apps);
+  return called => {
+    const [app, operator] = located(called, own);
+    const view = found[apps.indexOf(app)]?.data?.operators.find(({ name }) => name === operator);
+    return languageOf(view?.sdk ?? '');
+  };
+}
+
+interface ExecutionProps {
+  attempt: Attempt;
+  number: number;
+  of: number;
+  language: (operator: string) => string;
+}
+
+function Execution({ attempt, number: at, of, language }: ExecutionProps) {
   const title = `${of > 1 ? `${at}. ` : ''}${KIND[attempt.kind] ?? attempt.kind}`;
   const took = seconds((attempt.ended_us - attempt.begun_us) / 1e6);
   return (
@@ -102,10 +124,12 @@ function Execution({ attempt, number: at, of }: { attempt: Attempt; number: numb
         </>
       }
     >
-      {attempt.calls.length > 0 && <CallGraph calls={attempt.calls} name={`Call graph, execution ${at}`} />}
+      {attempt.calls.length > 0 && (
+        <CallGraph calls={attempt.calls} name={`Call graph, execution ${at}`} language={language} />
+      )}
       {attempt.cut && <Notice kind="info" title="There was more than is kept" />}
       {attempt.conflicts.length > 0 && (
-        <Table label={`Conflicts of execution ${at}`} columns={['Conflicts with', 'which', 'Entity', 'Request']}>
+        <Table label={`Conflicts of execution ${at}`} columns={['Conflicts with', 'Which', 'Entity', 'Request']}>
           {attempt.conflicts.map((one, index) => (
             <tr key={index}>
               <td>

@@ -77,7 +77,7 @@ export function Requests() {
                   <td className="number">{one.duration_us == null ? '–' : seconds(one.duration_us / 1e6)}</td>
                   <td className="number">{one.attempts}</td>
                   <td className="number">{one.epoch ?? '–'}</td>
-                  <td>{ago(new Date(one.begun_us / 1000).toISOString())}</td>
+                  <td className="brief">{ago(new Date(one.begun_us / 1000).toISOString())}</td>
                   <td>
                     <code title={one.request_id}>{one.request_id.slice(0, 8)}…</code>
                   </td>

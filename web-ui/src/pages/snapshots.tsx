@@ -14,7 +14,7 @@ import {
   Tag,
   number,
 } from '../components/basics';
-import { ago, bytes, count, line, plural, seconds } from '../lib/format';
+import { ago, bytes, count, instant, line, plural, seconds } from '../lib/format';
 import { quoted } from '../lib/snippets';
 
 export function Snapshots() {
@@ -82,12 +82,12 @@ export function Snapshots() {
             <Table
               label="Snapshots"
               columns={[
-                number('Number'),
+                'Number',
                 'Taken',
                 number('Epoch'),
                 number('Bytes'),
                 number('Parts'),
-                number('of them deltas'),
+                number('Of them deltas'),
                 number('Log from'),
                 'State hash',
               ]}
@@ -95,15 +95,17 @@ export function Snapshots() {
               {snapshots.data.snapshots.toReversed().map(snapshot =>
                 'problem' in snapshot ? (
                   <tr key={snapshot.sequence}>
-                    <td className="number">{snapshot.sequence}</td>
+                    <td>{snapshot.sequence}</td>
                     <td colSpan={7}>
                       <Tag kind="bad">cannot be read</Tag> {line(snapshot.problem ?? '')}
                     </td>
                   </tr>
                 ) : (
                   <tr key={snapshot.sequence}>
-                    <td className="number">{snapshot.sequence}</td>
-                    <td title={snapshot.created}>{ago(snapshot.created)}</td>
+                    <td>{snapshot.sequence}</td>
+                    <td className="brief" title={instant(snapshot.created)}>
+                      {ago(snapshot.created)}
+                    </td>
                     <td className="number">{count(snapshot.epoch)}</td>
                     <td className="number">{bytes(snapshot.bytes)}</td>
                     <td className="number">{snapshot.parts}</td>

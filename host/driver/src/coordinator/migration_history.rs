@@ -9,6 +9,7 @@ use styx_protocol::ids::{Generation, NodeId, PlacementVersion, Timestamp, Worker
 use styx_protocol::machine::coordinator::MigrationStage;
 use styx_protocol::machine::worker::{CopiedOf, CopyProgress};
 
+use super::migrations::MigrationMode;
 use crate::time::Instant;
 
 /// Migrations that are remembered.
@@ -16,6 +17,9 @@ const REMEMBERED: usize = 50;
 
 /// Time between two reports of progress.
 const REPORT_EVERY: Duration = Duration::from_millis(250);
+
+/// Phases of one that are remembered: somebody may hold it up as often as they like.
+const PHASES: usize = 32;
 
 /// Names a migration, in one cluster for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,6 +63,14 @@ pub struct Transfer {
     pub partitions: u64,
 }
 
+/// A state that a migration came to, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MigrationPhase {
+    pub state: MigrationState,
+    /// Since it began.
+    pub after: Duration,
+}
+
 /// What is known of a migration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MigrationReport {
@@ -67,7 +79,10 @@ pub struct MigrationReport {
     pub ticket: u64,
     /// The placement that it makes.
     pub version: PlacementVersion,
+    pub mode: MigrationMode,
     pub state: MigrationState,
+    /// The states that it has been in before it ended, the first of them first.
+    pub phases: Vec<MigrationPhase>,
     pub transfers: Vec<Transfer>,
     /// The number of partitions that it makes, if that is another.
     pub repartitioned: Option<u32>,
@@ -79,7 +94,7 @@ pub struct MigrationReport {
     pub rate: Option<u64>,
     pub began: Timestamp,
     pub ended: Option<Timestamp>,
-    /// How long it has taken so far, or took.
+    /// How long it took, or had taken when there was something new of it.
     pub took: Duration,
 }
 
@@ -118,6 +133,7 @@ pub(super) struct Begun {
     pub generation: Generation,
     pub ticket: u64,
     pub version: PlacementVersion,
+    pub mode: MigrationMode,
     pub transfers: Vec<Transfer>,
     pub repartitioned: Option<u32>,
     pub rate: Option<u64>,
@@ -125,18 +141,21 @@ pub(super) struct Begun {
 
 impl MigrationHistory {
     pub(super) fn begin(&mut self, begun: Begun, now: Instant, wall: Timestamp) {
-        let Begun { generation, ticket, version, transfers, repartitioned, rate } = begun;
+        let Begun { generation, ticket, version, mode, transfers, repartitioned, rate } = begun;
         let last = self.reports.back().map(|last| last.id).filter(|last| last.generation == generation);
         let id = MigrationId { generation, number: last.map_or(1, |last| last.number + 1) };
         if self.reports.len() >= REMEMBERED {
             self.reports.pop_front();
         }
         let partitions = CopiedOf { done: 0, of: transfers.iter().map(|transfer| transfer.partitions).sum() };
+        let state = if rate == Some(0) { MigrationState::Paused } else { MigrationState::Copying };
         self.reports.push_back(MigrationReport {
             id,
             ticket,
             version,
-            state: if rate == Some(0) { MigrationState::Paused } else { MigrationState::Copying },
+            mode,
+            phases: vec![MigrationPhase { state: state.clone(), after: Duration::ZERO }],
+            state,
             transfers,
             repartitioned,
             partitions,
@@ -188,27 +207,38 @@ impl MigrationHistory {
     }
 
     /// How far it is, as the machine has it.
-    pub(super) fn reached(&mut self, stage: MigrationStage) {
-        let Some(report) = self.current_mut() else { return };
+    pub(super) fn reached(&mut self, stage: MigrationStage, now: Instant) {
+        let Some(report) = self.current() else { return };
         let state = match (stage, &report.state) {
             (MigrationStage::Copying, _) | (MigrationStage::Arriving, MigrationState::Paused) => return,
             (MigrationStage::Arriving, _) => MigrationState::Arriving,
             (MigrationStage::Flipping | MigrationStage::Placed, _) => MigrationState::Flipping,
         };
-        if report.state != state {
-            report.state = state;
-            self.changed = true;
+        self.enter(state, now);
+    }
+
+    /// The one under way is in this state from now on.
+    fn enter(&mut self, state: MigrationState, now: Instant) {
+        let after = now.since(self.began);
+        let Some(report) = self.current_mut().filter(|report| report.state != state) else { return };
+        report.state = state.clone();
+        match report.phases.last_mut().filter(|last| last.after == after) {
+            // It was in the one before for no time.
+            Some(last) => last.state = state,
+            None if report.phases.len() < PHASES => report.phases.push(MigrationPhase { state, after }),
+            None => {}
         }
+        self.changed = true;
     }
 
     /// It is limited otherwise.
-    pub(super) fn paced(&mut self, rate: Option<u64>, paused: bool) {
+    pub(super) fn paced(&mut self, rate: Option<u64>, paused: bool, now: Instant) {
         if let Some(report) = self.current_mut()
             && report.state != MigrationState::Flipping
         {
             report.rate = rate;
-            report.state = if paused { MigrationState::Paused } else { MigrationState::Copying };
             self.changed = true;
+            self.enter(if paused { MigrationState::Paused } else { MigrationState::Copying }, now);
         }
     }
 
@@ -252,7 +282,15 @@ mod tests {
     fn begun(generation: u64, version: u64) -> Begun {
         let transfers = vec![Transfer { from: WorkerId(0), to: WorkerId(1), partitions: 4 }];
         let (generation, version) = (Generation(generation), PlacementVersion(version));
-        Begun { generation, ticket: 1, version, transfers, repartitioned: None, rate: None }
+        Begun {
+            generation,
+            ticket: 1,
+            version,
+            mode: MigrationMode::Online,
+            transfers,
+            repartitioned: None,
+            rate: None,
+        }
     }
 
     fn progress(version: u64, done: u64) -> CopyProgress {
@@ -304,11 +342,11 @@ mod tests {
     fn the_last_that_an_owner_says_counts_though_it_is_done() {
         let mut history = MigrationHistory::default();
         history.begin(begun(3, 2), Instant(0), WALL);
-        history.reached(MigrationStage::Copying);
+        history.reached(MigrationStage::Copying, Instant(1));
         assert_eq!(history.news(true, Instant(1)).unwrap().reports[0].state, MigrationState::Copying);
-        history.reached(MigrationStage::Flipping);
+        history.reached(MigrationStage::Flipping, Instant(2));
         // Nobody can hold up what is about to be done.
-        history.paced(Some(1), true);
+        history.paced(Some(1), true, Instant(2));
         let flipping = history.news(true, Instant(2)).unwrap();
         assert_eq!((flipping.reports[0].state.clone(), flipping.reports[0].rate), (MigrationState::Flipping, None));
         history.end(MigrationState::Done, Instant(5), WALL);
@@ -328,7 +366,7 @@ mod tests {
     #[test]
     fn how_fast_it_is_may_change_until_it_is_about_to_be_done() {
         let mut history = MigrationHistory::default();
-        history.paced(Some(1), true);
+        history.paced(Some(1), true, Instant(0));
         assert!(history.news(true, Instant(0)).is_none(), "there is none");
         history.begin(Begun { rate: Some(0), ..begun(3, 2) }, Instant(0), WALL);
         let told = |history: &mut MigrationHistory, at| {
@@ -337,9 +375,44 @@ mod tests {
         };
         let micros = Duration::from_micros;
         assert_eq!(told(&mut history, 1), (MigrationState::Paused, Some(0), micros(1)), "nothing a second");
-        history.paced(Some(5), false);
+        history.paced(Some(5), false, Instant(2));
         assert_eq!(told(&mut history, 2), (MigrationState::Copying, Some(5), micros(2)));
-        history.paced(None, true);
+        history.paced(None, true, Instant(3));
         assert_eq!(told(&mut history, 3), (MigrationState::Paused, None, micros(3)));
+    }
+
+    #[test]
+    fn the_states_that_it_was_in_are_remembered_with_their_times() {
+        let mut history = MigrationHistory::default();
+        history.begin(begun(3, 2), Instant(10), WALL);
+        history.paced(None, true, Instant(12));
+        history.paced(None, true, Instant(13));
+        history.paced(None, false, Instant(15));
+        history.reached(MigrationStage::Copying, Instant(16));
+        history.reached(MigrationStage::Flipping, Instant(18));
+        history.reached(MigrationStage::Placed, Instant(19));
+        history.reached(MigrationStage::Arriving, Instant(20));
+        let phases = |history: &mut MigrationHistory| {
+            let report = history.news(true, Instant(30)).unwrap().reports[0].clone();
+            let phases = report.phases.into_iter();
+            phases.map(|phase| (phase.state, phase.after.as_micros())).collect::<Vec<_>>()
+        };
+        use MigrationState::{Arriving, Copying, Flipping, Paused};
+        let expected = vec![(Copying, 0), (Paused, 2), (Copying, 5), (Flipping, 8), (Arriving, 10)];
+        assert_eq!(phases(&mut history), expected);
+        history.end(MigrationState::Done, Instant(31), WALL);
+        assert_eq!(phases(&mut history), expected, "its end is told apart");
+        // One that everything stops for is about to be done from its beginning.
+        history.begin(begun(3, 3), Instant(40), WALL);
+        history.reached(MigrationStage::Flipping, Instant(40));
+        let newest = history.news(true, Instant(41)).unwrap().reports[1].clone();
+        assert_eq!(newest.phases, [MigrationPhase { state: Flipping, after: Duration::ZERO }]);
+        for at in 0..100 {
+            history.begin(begun(3, 4), Instant(50), WALL);
+            (0..at).for_each(|n| history.paced(None, n % 2 == 0, Instant(51 + n)));
+            let known = history.news(true, Instant(200)).unwrap().reports.last().unwrap().phases.len();
+            assert_eq!(known, PHASES.min(1 + at as usize));
+            history.end(MigrationState::Cancelled, Instant(201), WALL);
+        }
     }
 }

@@ -124,6 +124,7 @@ impl<W, R> CoordinatorDriver<W, R> {
             generation: leader.generation(),
             ticket: options.ticket,
             version: leader.announced().next(),
+            mode: MigrationMode::Online,
             transfers: Vec::new(),
             repartitioned: Some(partitions),
             rate: None,
@@ -161,8 +162,15 @@ impl<W, R> CoordinatorDriver<W, R> {
             return;
         };
         let waits_no_more = if options.wait { None } else { leader.take_migration_waiter() };
-        let begun =
-            Begun { generation, ticket: options.ticket, version, transfers, repartitioned: None, rate: self.pace.rate };
+        let begun = Begun {
+            generation,
+            ticket: options.ticket,
+            version,
+            mode: options.mode,
+            transfers,
+            repartitioned: None,
+            rate: self.pace.rate,
+        };
         self.migrations.begin(begun, step.now.monotonic, step.now.wall);
         self.show_migrations(true, step);
         step.controlled(waits_no_more, Ok(()));
@@ -201,7 +209,7 @@ impl<W, R> CoordinatorDriver<W, R> {
             (Some(current), Some(leader)) => {
                 let (generation, version, nodes) = (leader.generation(), current.version, leader.nodes());
                 self.pace.paused = paused;
-                self.migrations.paced(self.pace.rate, paused);
+                self.migrations.paced(self.pace.rate, paused, step.now.monotonic);
                 self.tell_pace(generation, version, &nodes, step);
                 self.show_migrations(true, step);
                 Ok(())
@@ -231,7 +239,7 @@ impl<W, R> CoordinatorDriver<W, R> {
         let stage = self.leader.as_deref().and_then(LeaderState::migration_stage);
         if let Some(stage) = stage {
             self.migration_placed |= matches!(stage, MigrationStage::Placed | MigrationStage::Arriving);
-            self.migrations.reached(stage);
+            self.migrations.reached(stage, step.now.monotonic);
         } else {
             let serves = self.leader.as_deref().is_some_and(LeaderState::serves);
             let state = match (std::mem::take(&mut self.migration_placed), serves) {

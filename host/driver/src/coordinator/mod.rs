@@ -48,7 +48,9 @@ use std::time::Duration;
 pub use balance::Load;
 pub use config::{CoordinatorConfig, SnapshotSettings, Timing};
 pub use io::{Effect, Event, SnapshotFound};
-pub use migration_history::{MigrationId, MigrationReport, MigrationState, MigrationTotals, Migrations, Transfer};
+pub use migration_history::{
+    MigrationId, MigrationPhase, MigrationReport, MigrationState, MigrationTotals, Migrations, Transfer,
+};
 pub use migrations::{MigrationMode, MigrationOptions, PLACEMENT_CHANGED, PaceChange};
 pub use placing::{Goal, plan};
 

@@ -10,7 +10,7 @@ use styx_protocol::placement::{Seating, repartition};
 
 use super::CoordinatorDriver;
 use super::migration_history::{Begun, MigrationState};
-use super::migrations::{MigrationOptions, transfers};
+use super::migrations::{MigrationMode, MigrationOptions, transfers};
 use super::step::Step;
 
 /// `W` names whoever waits for it.
@@ -55,6 +55,7 @@ impl<W, R> CoordinatorDriver<W, R> {
             generation: leader.generation(),
             ticket: options.ticket,
             version: leader.announced().next(),
+            mode: MigrationMode::StopAndRestart,
             transfers: if layout == self.layout { transfers(&placement, &owners) } else { Vec::new() },
             repartitioned: (layout != self.layout).then_some(layout.partitions),
             rate: None,
@@ -62,7 +63,7 @@ impl<W, R> CoordinatorDriver<W, R> {
         let before = repartition(placement.owners(), layout.partitions);
         let seats = Seating::seats_after(leader.seats(), &before, &owners);
         self.migrations.begin(begun, step.now.monotonic, step.now.wall);
-        self.migrations.reached(MigrationStage::Flipping);
+        self.migrations.reached(MigrationStage::Flipping, step.now.monotonic);
         let (now, later) = if options.wait { (None, waiter) } else { (waiter, None) };
         self.restarting = Some(Restarting { seating: Seating { seats, owners }, layout, waiter: later });
         self.show_migrations(true, step);

@@ -88,6 +88,8 @@ pub struct OperatorView {
     key_prefix: Option<String>,
     #[schema(value_type = schemas::Isolation)]
     isolation: Isolation,
+    /// SDK that built it, as it says itself: it tells the language.
+    sdk: String,
     functions: Vec<FunctionView>,
     /// JSON Schema of its entities' values; absent if it says nothing of them.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -142,7 +144,8 @@ impl DeploymentView {
 }
 
 impl OperatorView {
-    fn of(operator: &OperatorSpec) -> Self {
+    fn of(operator: &OperatorSpec, components: &[deployment::Component]) -> Self {
+        let sdk = components.get(operator.component as usize).map(|component| component.sdk.clone());
         let parameter = |parameter: &deployment::Parameter| ParameterView {
             name: parameter.name.clone(),
             required: parameter.required,
@@ -161,6 +164,7 @@ impl OperatorView {
             doc: operator.doc.clone(),
             key_prefix: operator.key_prefix.clone(),
             isolation: operator.isolation,
+            sdk: sdk.unwrap_or_default(),
             functions: operator.functions.iter().map(function).collect(),
             state: operator.state.schema.as_deref().map(schema),
             migrates: operator.state.migrates,
@@ -213,7 +217,7 @@ pub async fn get(State(handle): State<Handle>, PathParts(app): PathParts<String>
         name: app.name.to_string(),
         active: app.active.clone(),
         limits: live.limits,
-        operators: live.operators.iter().map(OperatorView::of).collect(),
+        operators: live.operators.iter().map(|operator| OperatorView::of(operator, &live.components)).collect(),
         exports: live.interface.exports.iter().map(ExportView::of).collect(),
         imports: live.interface.imports.iter().map(ImportView::of).collect(),
         imported_by: catalog.importers(&app.name).map(|importer| importer.name.to_string()).collect(),

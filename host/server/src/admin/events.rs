@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 
 use super::autoscaler::DecisionView;
 use super::journal::{Journal, News};
-use super::migrations::MigrationView;
+use super::migrations::{self, MigrationView};
 use super::queries::Queries;
 use crate::auth::Visitor;
 use crate::handle::Handle;
@@ -148,7 +148,7 @@ impl Watch {
         if !Arc::ptr_eq(&self.migrations, &migrations) {
             self.migrations = migrations;
             if let Some(newest) = self.migrations.reports.last() {
-                let event = Event::default().event("migration").json_data(MigrationView::from(newest));
+                let event = Event::default().event("migration").json_data(migrations::shown(newest));
                 return Some(event.expect("a migration can be written as JSON"));
             }
         }

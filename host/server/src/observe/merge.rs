@@ -153,6 +153,7 @@ pub fn summary(trace: &RequestTrace) -> RequestSummary {
         begun_us: trace.begun_us,
         duration_us: trace.ended_us.map(|ended| ended.saturating_sub(trace.begun_us)),
         attempts: trace.attempts.len() as u32,
+        fuel: trace.attempts.last().map(|attempt| attempt.fuel).filter(|fuel| *fuel > 0),
     }
 }
 
@@ -211,6 +212,14 @@ mod tests {
         let calls: Vec<usize> = merged.attempts.iter().map(|attempt| attempt.calls.len()).collect();
         assert_eq!(calls, [3, 3]);
         assert!(merged.attempts.iter().all(|attempt| attempt.outcome == "ok" && attempt.calls[2].parent.is_some()));
+    }
+
+    #[test]
+    fn a_list_tells_the_fuel_of_the_last_execution() {
+        let attempt = |fuel| TraceAttempt { fuel, ..TraceAttempt::default() };
+        let of = |attempts| summary(&RequestTrace { attempts, ..RequestTrace::default() }).fuel;
+        assert_eq!(of(vec![attempt(7), attempt(5)]), Some(5));
+        assert_eq!((of(vec![attempt(0)]), of(Vec::new())), (None, None));
     }
 
     #[test]

@@ -152,6 +152,8 @@ pub struct RequestSummary {
     pub duration_us: Option<u64>,
     /// How often it was executed.
     pub attempts: u32,
+    /// Fuel that its last execution took, with all that it called; absent where nobody watched.
+    pub fuel: Option<u64>,
 }
 
 /// A request that wrote an entity, as one worker has seen it.

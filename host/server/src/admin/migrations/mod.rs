@@ -99,6 +99,16 @@ pub enum Mode {
     StopAndRestart,
 }
 
+impl From<MigrationMode> for Mode {
+    fn from(mode: MigrationMode) -> Self {
+        match mode {
+            MigrationMode::Online => Mode::Online,
+            MigrationMode::Immediate => Mode::Immediate,
+            MigrationMode::StopAndRestart => Mode::StopAndRestart,
+        }
+    }
+}
+
 impl From<Mode> for MigrationMode {
     fn from(mode: Mode) -> Self {
         match mode {
@@ -157,6 +167,11 @@ impl Queries {
         }
         Ok(())
     }
+}
+
+/// As it is now.
+pub(super) fn shown(report: &MigrationReport) -> MigrationView {
+    MigrationView::at(crate::clock::now(), report)
 }
 
 fn unknown(id: &str) -> ApiError {
@@ -218,7 +233,7 @@ pub async fn start(
         MigrationOptions { ticket, planned_on, rate: request.rate, wait: request.wait, mode: request.mode.into() };
     queries.handle.migrate(plan.goal(&members), options).await.map_err(refused)?;
     let known = queries.migrations();
-    let migration = known.reports.iter().find(|report| report.ticket == ticket).map(MigrationView::from);
+    let migration = known.reports.iter().find(|report| report.ticket == ticket).map(shown);
     Ok(match migration {
         Some(migration) if !request.wait => (StatusCode::ACCEPTED, Json(migration)).into_response(),
         migration => Json(MigratedOrPlan::Migrated(Migrated { migrated: true, migration })).into_response(),
@@ -303,7 +318,7 @@ fn goal(request: &MigrationRequest, overview: &Overview) -> Result<Goal, ApiErro
 /// The migration under way, and the last that ended
 #[utoipa::path(get, path = "/v1/migrations", responses((status = 200, body = MigrationList)))]
 pub async fn list(State(queries): State<Queries>) -> Json<MigrationList> {
-    Json(MigrationList { migrations: queries.migrations().reports.iter().rev().map(MigrationView::from).collect() })
+    Json(MigrationList { migrations: queries.migrations().reports.iter().rev().map(shown).collect() })
 }
 
 /// One migration
@@ -317,7 +332,7 @@ pub async fn get(
     State(queries): State<Queries>,
     PathParts(id): PathParts<String>,
 ) -> Result<Json<MigrationView>, ApiError> {
-    Ok(Json(MigrationView::from(&queries.migration(&id)?)))
+    Ok(Json(shown(&queries.migration(&id)?)))
 }
 
 /// Copies no further pieces until it is resumed
@@ -351,7 +366,7 @@ pub async fn resume(
 async fn pace(queries: Queries, id: &str, change: PaceChange) -> Result<Json<MigrationView>, ApiError> {
     queries.running(id)?;
     queries.handle.pace_migration(change).await?;
-    Ok(Json(MigrationView::from(&queries.migration(id)?)))
+    Ok(Json(shown(&queries.migration(id)?)))
 }
 
 /// Leaves partitions where they are that are on their way to other workers

@@ -148,7 +148,7 @@ impl Ground<'_> {
                 let done = |report: &&MigrationReport| {
                     report.state == MigrationState::Done && report.rate.is_none() && report.bytes.done >= TELLING_BYTES
                 };
-                let rate = past.iter().rev().find(done).and_then(bytes_per_second);
+                let rate = past.iter().rev().find(done).and_then(|last| bytes_per_second(last.bytes.done, last.took));
                 rate.map(|rate| (bytes as f64 / rate as f64, "last migration"))
             }
         };
