@@ -222,11 +222,12 @@ impl MigrationHistory {
         let after = now.since(self.began);
         let Some(report) = self.current_mut().filter(|report| report.state != state) else { return };
         report.state = state.clone();
+        let is_full = report.phases.len() >= PHASES;
         match report.phases.last_mut().filter(|last| last.after == after) {
             // It was in the one before for no time.
             Some(last) => last.state = state,
-            None if report.phases.len() < PHASES => report.phases.push(MigrationPhase { state, after }),
-            None => {}
+            None if is_full => {}
+            None => report.phases.push(MigrationPhase { state, after }),
         }
         self.changed = true;
     }
