@@ -8,13 +8,15 @@ use styx_protocol::transaction::Request;
 
 use super::topics::INGRESS;
 use crate::gateway::Ingress;
-use crate::gateway::{Call, check_idempotency_key, derived_id, prepare};
+use crate::gateway::{Call, check_idempotency_key, derived_id, prepare, watch};
 use crate::http::ApiError;
 
 pub(super) const APP: &str = "styx-app";
 pub(super) const OPERATOR: &str = "styx-operator";
 pub(super) const FUNCTION: &str = "styx-function";
 pub(super) const REQUEST_ID: &str = "styx-request-id";
+const TRACE: &str = "styx-trace";
+const TRACEPARENT: &str = "traceparent";
 
 /// A record, taken out of the library's memory.
 #[derive(Debug, Clone)]
@@ -74,7 +76,10 @@ impl Record {
         let directory = ingress.directories.of(ingress.handle.catalog());
         let target = directory.resolve(app, operator, function)?;
         let call = Call { key, args: &self.value, idempotency_key: Some(id), retained: true };
-        let request = prepare(target, call, scratch)?;
+        let mut request = prepare(target, call, scratch)?;
+        // Whoever cannot be traced is carried out all the same.
+        let asked = matches!(self.header(TRACE), Ok(Some("1")));
+        watch(&mut request, asked, self.header(TRACEPARENT).ok().flatten(), true, ingress);
         Ok(Asked { request, read_only: target.function.read_only })
     }
 

@@ -71,10 +71,13 @@ async fn check(client: &Client, server: &impl Endpoints, lists: &BTreeMap<String
 async fn plain_clients_call_and_what_is_no_request_is_told_and_kept() {
     let Some((_few, broker)) = own_broker().await else { return };
     let directory = tempfile::tempdir().unwrap();
-    let server =
-        Process::with_testkit(directory.path(), &["--kafka", &broker.address, "--kafka-partitions", "3"]).await;
+    let flags = ["--kafka", &*broker.address, "--kafka-partitions", "3", "--trace-sample", "off"];
+    let server = Process::with_testkit(directory.path(), &flags).await;
     let client = Client::new(&broker.address);
-    client.ask("k", "append", Some("one"), b"[1]");
+    let parent = ("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+    let one =
+        [("styx-app", "testkit"), ("styx-operator", "a"), ("styx-function", "append"), ("styx-request-id", "one")];
+    client.send(Some("k"), &[&one[..], &[parent]].concat(), b"[1]");
     client.flush();
     let first = client.replies(1, Duration::from_secs(30)).remove(0);
     assert_eq!((first.key.as_slice(), first.status(), first.json()), (&b"one"[..], "committed", json!([1])));
@@ -116,6 +119,11 @@ async fn plain_clients_call_and_what_is_no_request_is_told_and_kept() {
         assert!(reasons.iter().any(|reason| reason.starts_with(code) && reason.contains(says)), "{code}: {reasons:?}");
     }
     assert!(letters.iter().any(|letter| letter.value == b"\xff\xfe"), "as it came");
+    // Of all these, the one that belongs to a trace is watched.
+    let seen = server.get("/v1/requests").await;
+    let committed = seen["requests"].as_array().unwrap().iter().filter(|request| request["status"] == "committed");
+    let committed: Vec<_> = committed.map(|request| (&request["key"], &request["function"])).collect();
+    assert_eq!(committed, [(&json!("k"), &json!("append"))], "{seen}");
     assert_eq!(server.call("testkit/a/k/list", "").await.body, json!([1]));
 }
 
