@@ -211,11 +211,14 @@ function byName(imports: Imports, operator: string, kind: keyof Callers, key: st
   return new Proxy<Untyped>({}, { get });
 }
 
+/** `[]` */
+const NO_ARGUMENTS = new Uint8Array([0x5b, 0x5d]);
+
 function invoke(imports: Imports, kind: keyof Callers, operator: string, key: string, name: string, args: unknown[]): any {
   // What was left out at the end is left to the callee's defaults.
   let count = args.length;
   while (count > 0 && args[count - 1] === undefined) count--;
-  const bytes = toJson(count === args.length ? args : args.slice(0, count));
+  const bytes = count === 0 ? NO_ARGUMENTS : toJson(count === args.length ? args : args.slice(0, count));
   if (kind === "callAsync") return imports.callAsync(operator, key, name, bytes);
   let result;
   try {

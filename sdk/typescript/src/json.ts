@@ -13,8 +13,26 @@ const DELICATE = /\d{16}|[eE]\+?\d{3}/;
 /** What NaN, an infinity, a Map or a lone surrogate may have left. */
 const SUSPICIOUS = /null|\{\}|\\ud/;
 
+/** The most digits that a number holds whatever they are. */
+const DIGITS_MAX = 15;
+
+/** The number that a text of a few digits is; -1 for anything else. */
+function digitsOf(bytes: Uint8Array): number {
+  const length = bytes.length;
+  if (length > DIGITS_MAX || length === 0 || (length > 1 && bytes[0] === 0x30)) return -1;
+  let number = 0;
+  for (let index = 0; index < length; index++) {
+    const digit = bytes[index]! - 0x30;
+    if (digit < 0 || digit > 9) return -1;
+    number = number * 10 + digit;
+  }
+  return number;
+}
+
 /** The value of a JSON text. */
 export function fromJson(bytes: Uint8Array): any {
+  const number = digitsOf(bytes);
+  if (number >= 0) return number;
   const text = decode(bytes);
   return DELICATE.test(text) ? new Reader(text).all() : JSON.parse(text);
 }
