@@ -1,12 +1,17 @@
 /**
- * Makes a component of a project: `node build.mjs DIRECTORY ENTRY --sdk DIR --wit DIR -o FILE`.
+ * Makes components of projects: `node build.mjs DIRECTORY ENTRY --sdk DIR --wit DIR -o FILE`.
  *
  * It checks the types, takes schemas from them, bundles the project with the SDK, and packs QuickJS
  * with what came of it. What is wrong is said in one line on standard error that begins with `error: `.
+ *
+ * `node build.mjs --stay` builds what it is asked for by lines of standard input, until that ends:
+ * `{"directory", "entry", "sdk", "wit", "output"}`. When it is done, it writes a line that begins with `styx-build: `,
+ * and then `{}` or `{"error": …}`.
  */
 
 import fs from "node:fs";
 import path from "node:path";
+import readline from "node:readline";
 import { parseArgs } from "node:util";
 import { componentize } from "componentize-qjs";
 
@@ -17,20 +22,36 @@ import { typesOf } from "./types.mjs";
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,
-  options: { sdk: { type: "string" }, wit: { type: "string" }, output: { type: "string", short: "o" } },
+  options: { sdk: { type: "string" }, wit: { type: "string" }, output: { type: "string", short: "o" }, stay: { type: "boolean" } },
 });
 
-try {
-  await build(fs.realpathSync(positionals[0]), positionals[1]);
-} catch (error) {
-  const line = error instanceof BuildFailure ? error.message : `the build itself failed: ${error?.stack ?? error}`.replace(/\s+/g, " ");
-  process.stderr.write(`error: ${line}\n`);
-  process.exitCode = 1;
+if (options.stay) {
+  for await (const line of readline.createInterface({ input: process.stdin })) {
+    const error = await attempt(JSON.parse(line));
+    process.stdout.write(`styx-build: ${JSON.stringify({ error })}\n`);
+  }
+} else {
+  const [directory, entry] = positionals;
+  const error = await attempt({ directory, entry, ...options });
+  if (error !== undefined) {
+    process.stderr.write(`error: ${error}\n`);
+    process.exitCode = 1;
+  }
 }
 
-async function build(directory, entry) {
-  const sdk = fs.realpathSync(options.sdk);
-  const file = path.join(directory, entry);
+/** Builds; what is wrong, in a line. */
+async function attempt(request) {
+  try {
+    await build(request);
+  } catch (error) {
+    return error instanceof BuildFailure ? error.message : `the build itself failed: ${error?.stack ?? error}`.replace(/\s+/g, " ");
+  }
+}
+
+async function build(request) {
+  const [directory, sdk] = [fs.realpathSync(request.directory), fs.realpathSync(request.sdk)];
+  process.chdir(directory);
+  const file = path.join(directory, request.entry);
   const program = programOf(directory, sdk, [file]);
   const types = typesOf(program, directory, sdk);
 
@@ -47,11 +68,11 @@ async function build(directory, entry) {
 
   let made;
   try {
-    made = await componentize({ witPath: options.wit, jsSource: filled, world: "function", sync: true, stubWasi: false });
+    made = await componentize({ witPath: request.wit, jsSource: filled, world: "function", sync: true, stubWasi: false });
   } catch (error) {
     throw new BuildFailure(explain(String(error?.message ?? error), lines));
   }
-  fs.writeFileSync(options.output, made.component);
+  fs.writeFileSync(request.output, made.component);
 }
 
 /** An exception of the project's modules while they were loaded: where, and what. */

@@ -48,7 +48,7 @@ export function programOf(directory, sdk, entries, { isTest = false } = {}) {
     options.typeRoots = [path.join(sdk, "tools/node_modules/@types")];
   }
   const globals = isTest ? [] : [path.join(sdk, "src/globals.d.ts")];
-  const program = ts.createProgram([...entries, ...globals], options);
+  const program = ts.createProgram([...entries, ...globals], options, hostOf(options));
   const isOwn = (file) => !file?.fileName.startsWith(`${sdk}/`);
   // File by file: the SDK's own, which are more than those of most projects, need no checks.
   const all = program.getSourceFiles().filter(isOwn).flatMap((file) => ts.getPreEmitDiagnostics(program, file));
@@ -62,6 +62,24 @@ export function programOf(directory, sdk, entries, { isTest = false } = {}) {
     throw new BuildFailure(lines[0] + more);
   }
   return program;
+}
+
+/** Files as they were parsed, for a process that builds more than once. */
+const parsed = new Map();
+
+/** What gives the compiler its files: those that are as they were are not parsed again. */
+function hostOf(options) {
+  const host = ts.createCompilerHost(options);
+  const parse = host.getSourceFile;
+  host.getSourceFile = (name, how, ...rest) => {
+    const as = JSON.stringify([options, how]);
+    const kept = parsed.get(name);
+    if (kept?.as === as && kept.file?.text === host.readFile(name)) return kept.file;
+    const file = parse(name, how, ...rest);
+    parsed.set(name, { as, file });
+    return file;
+  };
+  return host;
 }
 
 /** The compiler's options of the project's own tsconfig.json or jsconfig.json. */

@@ -13,7 +13,6 @@ use styx_planted::{Bug, planted};
 use styx_protocol::catalog::{Catalog, CatalogImage};
 use styx_protocol::ids::{Generation, NodeId, OperatorId, PlacementVersion, WorkerId};
 use styx_protocol::machine::worker::{ClientRequest, is_full};
-use styx_protocol::replies::Reply;
 use styx_protocol::route::{memory_of, sequencer_of};
 
 use super::outbox::Outbox;
@@ -24,7 +23,7 @@ use crate::admission::backlog_for;
 use crate::client::{Answer, ClientMessage, Failure};
 use crate::diagnostic::Diagnostic;
 use crate::time::Instant;
-use crate::wire::{AdminQuery, Bytes, CatalogVersion, Query, Question, Response, TicketedResponse, View};
+use crate::wire::{AdminQuery, CatalogVersion, Query, Question, Response, TicketedResponse, View};
 
 /// How long a client's question waits for workers that serve.
 pub const PATIENCE: Duration = Duration::from_secs(30);

@@ -27,7 +27,7 @@ use crate::admin_query::QueryView;
 use crate::client::{Answer, ClientMessage, Failure};
 use crate::fullness::{Holdings, Looks};
 use crate::time::Instant;
-use crate::wire::{AdminQuery, Bytes, CopyPace, Envelope, Invite, Query, Question, Reply, Response, WrittenPart};
+use crate::wire::{AdminQuery, CopyPace, Envelope, Invite, Query, Question, Response, WrittenPart};
 
 /// Parts of graphs taken from a mail at a time: what they need stays in the processor's caches.
 const MAIL_PIECE: usize = 64;

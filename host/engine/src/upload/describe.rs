@@ -124,7 +124,7 @@ fn check(description: Description) -> Result<(String, Vec<OperatorSpec>), String
             check_name("key prefix", prefix)?;
         }
         let (functions, state) = check_functions(&operator.name, operator.functions)?;
-        if functions.is_empty() && state.is_none() {
+        if functions.is_empty() && state.schema.is_none() {
             return Err(format!("operator \"{}\" has no function", operator.name));
         }
         operators.push(OperatorSpec {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use styx_protocol::replies::Reply;
@@ -231,12 +231,12 @@ impl Pipeline {
             let end = memchr::memchr(b'\n', &self.backlog).map_or(self.backlog.len(), |at| at + 1);
             let line = self.backlog.split_to(end);
             self.lines += 1;
-            match line.trim_ascii() {
-                b"" => self.account().shrink(line.len()),
-                text => {
-                    let text = line.slice_ref(text);
-                    self.take(Late { text, held: line.len(), started: Instant::now() }, out);
-                }
+            let held = line.len();
+            let text = trimmed(line);
+            if text.is_empty() {
+                self.account().shrink(held);
+            } else {
+                self.take(Late { text, held, started: Instant::now() }, out);
             }
         }
     }
@@ -420,6 +420,12 @@ impl Pipeline {
         self.poll_room(context, out);
         polled
     }
+}
+
+fn trimmed(mut line: Bytes) -> Bytes {
+    line.truncate(line.trim_ascii_end().len());
+    line.advance(line.len() - line.trim_ascii_start().len());
+    line
 }
 
 /// Whether a request was not taken, as too many wait.

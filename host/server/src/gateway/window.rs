@@ -12,7 +12,7 @@ use std::time::Duration;
 use styx_protocol::transaction::Request;
 use tokio::time::{Sleep, sleep};
 
-/// Until something is tried again where no answer is to come that would tell of room.
+/// Until something is tried again where no answer tells of room.
 const PAUSE: Duration = Duration::from_millis(10);
 /// Of so many requests that were taken, one more may be under way.
 const TAKEN_FOR_ONE_MORE: usize = 8;
@@ -69,13 +69,13 @@ impl Window {
     /// requests are under way, with those that there was no room for.
     pub fn answered(&mut self, taken: usize, refused: bool, under_way: usize) {
         if refused {
-            let has_room = under_way - self.refused.len();
-            self.size = (has_room + taken).clamp(1, self.most);
+            let have_room = under_way - self.refused.len();
+            self.size = (have_room + taken).clamp(1, self.most);
             self.taken = 0;
-            if has_room == 0 {
-                self.pause();
-            }
-        } else if self.size < self.most {
+            // What is under way may take long, and there may be room before it ends.
+            self.pause();
+        } else if taken > 0 && self.size < self.most {
+            self.pause = None;
             self.taken += taken;
             self.size = (self.size + self.taken / TAKEN_FOR_ONE_MORE).min(self.most);
             self.taken %= TAKEN_FOR_ONE_MORE;
@@ -87,11 +87,12 @@ impl Window {
         self.pause = Some(Box::pin(sleep(PAUSE)));
     }
 
-    /// Whether a pause is over now; if not, the task is woken when one is.
+    /// Whether a pause is over now, so that one more may be tried; if not, the task is woken when one is.
     pub fn poll_pause(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(pause) = &mut self.pause else { return Poll::Pending };
         ready!(pause.as_mut().poll(context));
         self.pause = None;
+        self.size = (self.size + 1).min(self.most);
         Poll::Ready(())
     }
 }
@@ -116,8 +117,10 @@ mod tests {
         // Of 100, ten were taken, of which three have ended.
         (0..90).for_each(|ticket| window.refuse(refused(ticket)));
         window.answered(3, true, 97);
-        assert!(window.is_clogged() && window.has_room(99) && !window.has_room(100), "ten may be under way");
-        window.answered(16, false, 97);
+        assert!(window.is_clogged() && !window.has_room(97), "nothing is tried before an answer tells of room");
+        window.answered(1, false, 96);
+        assert!(window.has_room(99) && !window.has_room(100), "ten may be under way");
+        window.answered(15, false, 97);
         assert!(window.has_room(101) && !window.has_room(102), "and two more");
         assert_eq!((window.next().unwrap().ticket, window.next().unwrap().ticket), (0, 1));
         for _ in 0..1000 {
@@ -130,10 +133,16 @@ mod tests {
     #[tokio::test]
     async fn what_nobody_would_tell_of_is_tried_again_after_a_pause() {
         let mut window = Window::new(10);
+        // Another one is under way, and takes long.
         window.refuse(refused(0));
-        window.answered(0, true, 1);
-        assert!(!window.has_room(1));
-        std::future::poll_fn(|context| window.poll_pause(context)).await;
-        assert!(window.has_room(1) && !window.has_room(2), "one by one, while there is no room at all");
+        window.answered(0, true, 2);
+        for _ in 0..3 {
+            assert!(!window.has_room(2));
+            std::future::poll_fn(|context| window.poll_pause(context)).await;
+            assert!(window.has_room(2) && !window.has_room(3), "one at a time");
+            let again = window.next().unwrap();
+            window.refuse(again);
+            window.answered(0, true, 2);
+        }
     }
 }

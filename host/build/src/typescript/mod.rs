@@ -4,6 +4,8 @@
 //! These tools are npm packages of versions that the SDK's lock file names; they live in the cache,
 //! and nothing is installed anywhere else. Packages that a project uses are its own `node_modules`.
 
+mod worker;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,6 +18,7 @@ use super::installer;
 use super::manifest::FILE_NAME;
 use super::progress::Progress;
 use super::sdk::Sdk;
+use worker::{Answer, Request};
 
 /// Oldest Node.js that the tools run on.
 const NODE_MINIMUM: u32 = 20;
@@ -58,33 +61,58 @@ impl<'a> TypeScriptGuest<'a> {
         let sdk = self.tools(cache, progress)?;
         let output = tempfile::tempdir().map_err(BuildError::io("create a directory in", &std::env::temp_dir()))?;
         let component = output.path().join("component.wasm");
-        let mut tool = Command::new("node");
-        tool.arg(sdk.join("tools/build.mjs"))
-            .arg(self.directory)
-            .arg(&self.entry)
-            .arg("--sdk")
-            .arg(&sdk)
-            .arg("--wit")
-            .arg(Sdk::FirstWit.unpacked(cache)?)
-            .arg("-o")
-            .arg(&component)
-            .env_remove("NODE_OPTIONS")
-            .env_remove("NODE_PATH")
-            .current_dir(self.directory);
+        let request = Request {
+            directory: self.directory,
+            entry: &self.entry,
+            sdk: &sdk,
+            wit: &Sdk::FirstWit.unpacked(cache)?,
+            output: &component,
+        };
         progress.step(&format!("componentize-qjs packs {}", self.entry));
-        let finished = command::run(&mut tool, None, |line| progress.detail(line))?;
-        if !finished.succeeded {
-            let line = finished.tail.lines().rev().find_map(|line| line.strip_prefix("error: "));
-            return Err(match line {
-                Some(line) => BuildError::new(Code::BuildFailed, line),
-                None => BuildError::new(Code::BuildFailed, format_args!("{} cannot be packed", self.entry))
-                    .hint("see the tool's output")
-                    .output(finished.tail),
-            });
+        match worker::build(&request, |line| progress.detail(line)) {
+            Some(Answer { error: None }) => {}
+            Some(Answer { error: Some(line) }) => return Err(BuildError::new(Code::BuildFailed, line)),
+            None => self.pack(&request, progress)?,
         }
         let bytes = fs::read(&component).map_err(BuildError::io("read", &component))?;
         component::check(&bytes)?;
         Ok(bytes)
+    }
+
+    /// Has a process of its own pack it.
+    fn pack(&self, request: &Request, progress: &dyn Progress) -> Result<(), BuildError> {
+        let mut tool = Command::new("node");
+        tool.arg(request.sdk.join("tools/build.mjs"))
+            .arg(request.directory)
+            .arg(request.entry)
+            .arg("--sdk")
+            .arg(request.sdk)
+            .arg("--wit")
+            .arg(request.wit)
+            .arg("-o")
+            .arg(request.output)
+            .env_remove("NODE_OPTIONS")
+            .env_remove("NODE_PATH")
+            .current_dir(self.directory);
+        let finished = command::run(&mut tool, None, |line| progress.detail(line))?;
+        if finished.succeeded {
+            return Ok(());
+        }
+        let line = finished.tail.lines().rev().find_map(|line| line.strip_prefix("error: "));
+        Err(match line {
+            Some(line) => BuildError::new(Code::BuildFailed, line),
+            None => BuildError::new(Code::BuildFailed, format_args!("{} cannot be packed", self.entry))
+                .hint("see the tool's output")
+                .output(finished.tail),
+        })
+    }
+
+    /// Has this process keep the tools, with what a build of this project loads.
+    pub fn prepare(&self, cache: &Cache, progress: &dyn Progress) -> Result<(), BuildError> {
+        let sdk = self.tools(cache, progress)?;
+        worker::keep(&sdk)
+            .map_err(|error| BuildError::new(Code::ToolchainMissing, format_args!("cannot run node: {error}")))?;
+        self.build(cache, progress).map(drop)
     }
 
     /// What runs the project's `*.test.ts`, by Node's own runner.
@@ -213,6 +241,7 @@ fn modules_of(directory: &Path) -> Result<Vec<String>, BuildError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Silent;
 
     fn guess(files: &[&str]) -> Result<String, String> {
         let parent = tempfile::tempdir().unwrap();
@@ -241,6 +270,60 @@ mod tests {
             Err("my-shop has the modules a.ts, b.ts: which declares the operators?".into())
         );
         assert_eq!(guess(&["a.test.ts"]), Err("my-shop has no module: which declares the operators?".into()));
+    }
+
+    #[test]
+    fn tools_that_stay_make_what_others_make() {
+        let (cache, directory) = (Cache::of_user().unwrap(), tempfile::tempdir().unwrap());
+        let write = |body: &str| {
+            let text = format!(
+                "import {{ operator, type int }} from \"styx-sdk\";\nexport const shop = operator(\"shop\", {{\n  sell(ctx, n: int): {body},\n}});\n"
+            );
+            fs::write(directory.path().join("shop.ts"), text).unwrap();
+        };
+        write("int { return n; }");
+        let guest = TypeScriptGuest::open(directory.path(), None).unwrap();
+        let sdk = guest.tools(&cache, &Silent).unwrap();
+        let output = directory.path().join("out.wasm");
+        let wit = Sdk::FirstWit.unpacked(&cache).unwrap();
+        let of = |sdk| Request { directory: directory.path(), entry: &guest.entry, sdk, wit: &wit, output: &output };
+        let alone = || guest.pack(&of(&sdk), &Silent).map(|()| fs::read(&output).unwrap());
+        // Another test's build may have it just now.
+        let stayed = || {
+            let answered = (0..1000).find_map(|_| {
+                let answer = worker::build(&of(&sdk), |_| ());
+                answer.is_none().then(|| std::thread::sleep(std::time::Duration::from_millis(20)));
+                answer
+            });
+            match answered.expect("it is there and idle some time").error {
+                None => Ok(fs::read(&output).unwrap()),
+                Some(error) => Err(error),
+            }
+        };
+        worker::keep(&sdk).unwrap();
+        // What is drawn by chance while QuickJS starts is in a component too, so no two are the same to the byte.
+        let engine = styx_engine::Engine::in_little_space(directory.path().join("cache")).unwrap();
+        let described =
+            |component: Vec<u8>| (component.len(), format!("{:?}", engine.check_upload(&component).unwrap().operators));
+        let mut made = Vec::new();
+        // A union's members are told in an order, and what was there before is made again.
+        for body in ["int { return n; }", "\"b\" | \"a\" | null { return n > 1 ? \"a\" : null; }", "int { return n; }"]
+        {
+            write(body);
+            let [alone, stayed] = [alone().unwrap(), stayed().unwrap()].map(described);
+            assert_eq!(alone, stayed, "{body}");
+            made.push(stayed.1);
+        }
+        assert!(made[0] == made[2] && made[0] != made[1], "{made:?}");
+        write("string { return n; }");
+        assert_eq!(stayed().unwrap_err(), alone().unwrap_err().message);
+        write("int { return n + 1; }");
+        assert_eq!(described(stayed().unwrap()), described(alone().unwrap()), "it stays");
+
+        let empty = directory.path().join("empty");
+        worker::keep(&empty).unwrap();
+        assert!(worker::build(&of(&empty), |_| ()).is_none(), "where it has gone, another builds");
+        assert!(worker::build(&of(&empty), |_| ()).is_none());
     }
 
     #[test]
