@@ -128,7 +128,7 @@ test('of two who start a migration at once the second is told', async ({ page, c
   await start(page);
   await expect(page.getByRole('region', { name: /^Under way/ })).toBeVisible();
   await start(other);
-  await expect(other.getByRole('dialog').getByRole('alert')).toContainText('MIGRATION_UNDER_WAY');
+  await expect(other.getByRole('dialog').getByRole('alert')).toContainText(/MIGRATION_UNDER_WAY|PLACEMENT_CHANGED/);
   await other.getByRole('dialog').getByRole('button', { name: 'Leave it' }).click();
   await expect(other.getByRole('region', { name: /^Under way/ })).toBeVisible();
   await other.getByRole('button', { name: 'Cancel' }).click();

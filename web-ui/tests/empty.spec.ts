@@ -85,7 +85,7 @@ test('a page says that the server is away, and goes on when it is back', async (
   await expect(page.locator('main > [aria-live]').getByRole('alert')).toContainText('NO_CONNECTION');
   await title(page, 'Snapshots');
   await server.restart();
-  await page.getByRole('button', { name: 'Now' }).click();
+  await page.getByRole('button', { name: 'Now', exact: true }).click();
   await expect(page.getByText('Live', { exact: true })).toBeVisible();
   await expect(page.getByText('The server does not answer.')).toBeHidden();
 });

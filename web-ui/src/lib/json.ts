@@ -97,7 +97,9 @@ class Reader {
     const word = /^[-+.\w]+/.exec(this.text.slice(this.at, this.at + 4096))?.[0] ?? '';
     const value = JSON.parse(word || this.text.slice(this.at, this.at + 8)) as Json;
     this.at += word.length;
-    return typeof value === 'number' && String(value) !== word ? new ExactNumber(word) : value;
+    // 1.0 is 1, as it is to the other reader: figures of the server are such.
+    const digits = word.replace(/(\.\d*?)0+$/, '$1').replace(/\.$/, '');
+    return typeof value === 'number' && String(value) !== digits ? new ExactNumber(word) : value;
   }
 
   private ends(char: string): boolean {

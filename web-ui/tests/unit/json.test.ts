@@ -11,6 +11,14 @@ test('numbers keep their digits', () => {
   assert.equal(parse('9007199254740991'), 9007199254740991);
 });
 
+test('a fraction of nothing makes no other number of one', () => {
+  const long = '{"started": 1764338728123456, "after_ms": 0.0, "left": 393.0, "share": 0.50, "small": 1e-7, "ten": 10}';
+  const { after_ms, left, share, small, ten } = parse(long) as Record<string, unknown>;
+  assert.deepEqual([after_ms, left, share, ten], [0, 393, 0.5, 10]);
+  assert.equal(small, 1e-7);
+  assert.equal(stringify(parse('[12345678901234567890.0, 100]')), '[12345678901234567890.0, 100]');
+});
+
 test('what is no JSON is refused by both readers', () => {
   const long = '1234567890123456789';
   for (const text of [
