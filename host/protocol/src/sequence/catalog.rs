@@ -287,6 +287,16 @@ impl Catalog {
             (composite != spec.key_prefix.is_some()).then_some((id, spec))
         })
     }
+    /// Whether there are such with a change.
+    pub fn is_rekeyed_by(&self, control: &Control) -> bool {
+        let live = |to: &Activation| self.app(&to.app)?.deployments.iter().find(|version| version.id == to.deployment);
+        let version = match control {
+            Control::Rekey(deployment) => Some(deployment),
+            Control::RekeyTo(activation) => live(activation).map(|version| &**version),
+            _ => None,
+        };
+        version.is_some_and(|version| self.rekeyed_by(version).next().is_some())
+    }
     /// Whether keys of this operator are composite, which places its entities; also while it is not deployed.
     pub fn is_composite(&self, id: OperatorId) -> bool {
         let known = |&(known, composite): &(OperatorId, bool)| known == id && composite;
@@ -634,6 +644,50 @@ mod tests {
         {
             catalog.check(&fine).unwrap();
         }
+    }
+
+    #[test]
+    fn keys_get_a_prefix_or_lose_it_where_that_is_asked_for_and_at_no_other_time() {
+        let mut catalog = Catalog::default();
+        catalog.apply(&Control::Deploy(deployment(1, &[("a", false), ("b", true)])));
+        let [a, b] = ["a", "b"].map(|name| catalog.operator_id("app", name).unwrap());
+        let activation = |number| Activation { app: "app".into(), deployment: format!("dp_{number}") };
+        let rekeyed = |catalog: &mut Catalog, control: Control| {
+            let before = catalog.clone();
+            catalog.check(&control).unwrap();
+            catalog.apply(&control);
+            let restored = Catalog::restored(&catalog.image());
+            let rekeyed = catalog.rekeyed_since(&before);
+            assert!(rekeyed.iter().all(|&(id, composite)| restored.is_composite(id) == composite));
+            rekeyed
+        };
+        // What is new has the keys that it has; and who is not in a version keeps them.
+        let next = deployment(2, &[("a", true), ("c", true)]);
+        assert_eq!(catalog.rekeyed_by(&next).map(|(id, _)| id).collect::<Vec<_>>(), [a]);
+        let is_rekeyed = |catalog: &Catalog, control| catalog.is_rekeyed_by(&control);
+        assert!(
+            is_rekeyed(&catalog, Control::Rekey(next.clone()))
+                && !is_rekeyed(&catalog, Control::RekeyTo(activation(1)))
+        );
+        assert_eq!(rekeyed(&mut catalog, Control::Rekey(next)), [(a, true)]);
+        assert!(catalog.is_composite(b) && catalog.find("app", "b").is_err());
+        let without = Control::Rekey(deployment(3, &[("b", false)]));
+        assert_eq!(rekeyed(&mut catalog, without), [(b, false)], "its entities are there, though it was not");
+        // No version of before takes effect by itself.
+        let refused = catalog.check(&Control::Activate(activation(1))).unwrap_err();
+        assert!(refused.message.starts_with("operator \"a\" exists with a key prefix"), "{refused:?}");
+        let version = catalog.version();
+        catalog.apply(&Control::Activate(activation(1)));
+        assert_eq!(catalog.version(), version);
+        assert!(is_rekeyed(&catalog, Control::RekeyTo(activation(1))));
+        assert_eq!(rekeyed(&mut catalog, Control::RekeyTo(activation(1))), [(a, false), (b, true)]);
+        assert_eq!(rekeyed(&mut catalog, Control::RekeyTo(activation(1))), []);
+        catalog.check(&Control::RekeyTo(activation(9))).unwrap_err();
+        // An app that was removed has left nothing.
+        let before = catalog.clone();
+        catalog.apply(&Control::Remove("app".into()));
+        catalog.apply(&Control::Deploy(deployment(4, &[("a", true)])));
+        assert_eq!(catalog.rekeyed_since(&before), []);
     }
 
     #[test]

@@ -304,7 +304,7 @@ impl<W> Coordinator<W> {
             return Err(Abort::new(Code::BadArguments, "partitions change their owner by a migration"));
         }
         // What is placed anew must be here.
-        if control.may_rekey() && self.migration.is_some() {
+        if self.migration.is_some() && self.catalog.is_rekeyed_by(control) {
             return Err(Abort::new(Code::BadArguments, MIGRATION_UNDER_WAY));
         }
         self.catalog.check(control)
