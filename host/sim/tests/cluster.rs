@@ -515,6 +515,11 @@ fn check(seed: u64, late: bool) -> [usize; 8] {
         }
         if Random::new(seed ^ (epoch << 32)).chance(250) {
             live.rekey(version, epoch);
+            if migrates && Random::new(seed ^ (epoch << 33)).chance(500) {
+                // It is to be noticed by a migration that begins before all is where it is to be.
+                live.coordinate(coordinator::Input::Tick { now: Timestamp(epoch) });
+                live.migrate();
+            }
         }
         for _ in 0..random.between(1, 24) {
             id += 1;

@@ -333,6 +333,8 @@ impl Ground {
     /// Changes where an entity is; of what the epoch has written that is nothing.
     pub fn place(&mut self, write: Write) {
         self.left = self.left.saturating_sub(1);
+        // A migration may have begun since the round did.
+        self.outgoing.writes(&write.0, write.1.as_deref());
         alone(&mut self.state).apply(write);
     }
 

@@ -1,13 +1,16 @@
 //! Keys of an operator get a prefix: a worker deals its entities out before the epoch is cut, and waits for the other's. Epochs
 //! are of the log, which executes nothing.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::abort::Abort;
 use crate::ids::{PartitionId, PlacementVersion};
 use crate::sequence::deployment::{Component, Deployment, Digest, Isolation, Limits, OperatorSpec};
 use crate::sequence::writes::PackedWrites;
 use crate::state::entity::Entity;
-use crate::wire::moving::MovingMode;
+use crate::state::range::KeyRange;
+use crate::wire::moving::{Moving, MovingMail, MovingMode};
 
 const LAYOUT: Layout = Layout::new(1, 16);
 const PEER: Node = Node::Worker(WorkerId(1));
@@ -187,6 +190,60 @@ fn what_is_dealt_and_cannot_be_is_the_fault_of_its_sender() {
     let mut early = filled(STEP_MAX, PIECE_BYTES);
     let refused = (0..4).map(|_| why(&say(&mut early, PEER, dealt(2, [], false))).len()).collect::<Vec<_>>();
     assert_eq!(refused, [0, 0, 0, 1], "so many are not on their way");
+}
+
+#[test]
+fn who_follows_partitions_since_the_round_began_hears_what_comes_and_goes() {
+    let mut worker = filled(7, 60);
+    let version = PlacementVersion(2);
+    let moves = (0..16).step_by(2).map(|id| (PartitionId(id), WorkerId(1))).collect();
+    let mut actions = say(&mut worker, Node::Coordinator, rekey());
+    assert!(!worker.is_idle());
+    actions.extend(say(&mut worker, Node::Coordinator, Message::Migrate { version, mode: MovingMode::Online, moves }));
+    let mut followed: BTreeMap<(u16, String), bool> = BTreeMap::new();
+    let mut last = false;
+    loop {
+        assert_eq!(why(&actions), Vec::<&str>::new());
+        let mut answers = Vec::new();
+        for action in std::mem::take(&mut actions) {
+            let Action::Send { message, .. } = action else { continue };
+            match message {
+                Message::Moving(MovingMail { moving, .. }) => {
+                    let (changes, is_piece) = match moving {
+                        Moving::Copied(changes) => (changes, true),
+                        Moving::Followed(changes) => (changes, false),
+                        other => panic!("{other:?}"),
+                    };
+                    for (entity, value) in changes.writes.unpack(&LAYOUT).unwrap() {
+                        followed.insert((entity.partition().0, entity.key().to_string()), value.is_some());
+                    }
+                    if is_piece {
+                        answers.push(Message::Moving(MovingMail { version, moving: Moving::Taken }));
+                    }
+                }
+                Message::Dealt { last: is_last, .. } => {
+                    last |= is_last;
+                    answers.push(Message::DealtTaken(Round(2)));
+                }
+                _ => {}
+            }
+        }
+        for answer in answers {
+            actions.extend(say(&mut worker, PEER, answer));
+        }
+        if worker.is_unfinished() {
+            actions.extend(step(&mut worker, Input::Continue));
+        } else if actions.is_empty() {
+            break;
+        }
+    }
+    assert!(last, "all is dealt out");
+    followed.retain(|_, is_there| *is_there);
+    let partitions = worker.state().partitions().iter().zip(0..);
+    let entities = |id: u16| worker.state().scan(OperatorId(0), &KeyRange::all(), Some(PartitionId(id)), 1000, false);
+    let here: Vec<(u16, String)> =
+        partitions.flat_map(|(_, id)| entities(id).into_iter().map(move |(key, _)| (id, key.to_string()))).collect();
+    assert_eq!(followed.into_keys().collect::<Vec<_>>(), here);
 }
 
 #[test]
