@@ -44,6 +44,9 @@ pub(crate) enum AppsVerb {
         /// Make it live though calls between apps break, each of which aborts then, or entities are not of the type that it says
         #[arg(long)]
         force: bool,
+        /// Place entities anew where keys of their operator get a prefix with it, or lose theirs; calls wait as long
+        #[arg(long)]
+        rekey: bool,
     },
     /// Remove an app with all of its deployments and all of its state
     Delete {
@@ -72,7 +75,9 @@ pub(crate) fn run(client: &Client, args: AppsArgs, output: &Output) -> Result<()
         AppsVerb::List => all(client, output),
         AppsVerb::Show { app } => show(client, &app, output),
         AppsVerb::Versions { app } => versions(client, &app, output),
-        AppsVerb::Rollback { app, deployment, force } => rollback(client, &app, deployment, force, output),
+        AppsVerb::Rollback { app, deployment, force, rekey } => {
+            rollback(client, &app, deployment, (force, rekey), output)
+        }
         AppsVerb::Delete { app, yes, force } => delete(client, &app, yes, force, output),
         AppsVerb::Usage { app } => usage(client, &app, output),
     }
@@ -195,16 +200,19 @@ fn rollback(
     client: &Client,
     app: &str,
     deployment: Option<String>,
-    force: bool,
+    (force, rekey): (bool, bool),
     output: &Output,
 ) -> Result<(), CliError> {
     let deployment = match deployment {
         Some(deployment) => deployment,
         None => before_the_live_one(client, app)?,
     };
-    let path = format!("/v1/apps/{}/deployments/{}/activate?force={force}", encode(app), encode(&deployment));
+    let rekey = if rekey { "&rekey=true" } else { "" };
+    let (name, id) = (encode(app), encode(&deployment));
+    let path = format!("/v1/apps/{name}/deployments/{id}/activate?force={force}{rekey}");
     let body = client.send(client.admin(Method::POST, &path))?.body;
     output.did(&format!("{deployment} of {app} is live"), &body);
+    crate::deploy::tell_rekeyed(&body["rekeyed"], "was placed anew", output);
     crate::deploy::tell_waiting(app, &body["state"], output);
     Ok(())
 }

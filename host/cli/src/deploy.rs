@@ -20,6 +20,8 @@ pub(crate) struct Options {
     pub dry_run: bool,
     /// Calls between apps may break, and entities be of another type than it says.
     pub force: bool,
+    /// Entities may be placed anew, for another key prefix.
+    pub rekey: bool,
     /// Entities that are of an earlier type are migrated, all of them.
     pub migrate_state: bool,
 }
@@ -28,7 +30,7 @@ pub(crate) fn run(
     client: &Client,
     source: &Path,
     app: Option<String>,
-    Options { dry_run, force, migrate_state }: Options,
+    Options { dry_run, force, rekey, migrate_state }: Options,
     output: &Output,
 ) -> Result<(), CliError> {
     let io = |error: std::io::Error| {
@@ -62,7 +64,8 @@ pub(crate) fn run(
     if spinner.is_hidden() && !dry_run {
         output.note("  uploading; the server checks and compiles");
     }
-    let path = format!("/v1/apps/{}/deployments?dry_run={dry_run}&force={force}", encode(&app));
+    let rekey = if rekey { "&rekey=true" } else { "" };
+    let path = format!("/v1/apps/{}/deployments?dry_run={dry_run}&force={force}{rekey}", encode(&app));
     let answered = client.send(client.admin(Method::POST, &path).header("content-type", kind).body(bytes));
     spinner.finish_and_clear();
     let mut body = answered?.body;
@@ -89,6 +92,7 @@ pub(crate) fn run(
             let took = started.elapsed().as_secs_f64();
             let ingress = told(client).unwrap_or_else(|| client.ingress_url().to_owned());
             output.done(&format!("{app} is live as {id} after {took:.1} s: {ingress}/v1/call/{app}/…"));
+            tell_rekeyed(&body["rekeyed"], "was placed anew", output);
             if migrates {
                 migrated(client, &app, output)?;
             } else {
@@ -98,6 +102,7 @@ pub(crate) fn run(
         _ => {
             changes(&body["changes"], output);
             survey(&body["state"], output);
+            tell_rekeyed(&body["rekeyed"], "would be placed anew, and calls would wait as long", output);
             output.done(&format!("{app} would be accepted; nothing was changed"));
         }
     }
@@ -186,6 +191,14 @@ pub(crate) fn tell_waiting(app: &str, state: &Value, output: &Output) {
     }
     if any {
         output.note(&format!("  each is migrated when a function reads it; all of them now: styx state migrate {app}"));
+    }
+}
+
+/// Says of what operators all entities live elsewhere, since keys have a prefix now or none any more.
+pub(crate) fn tell_rekeyed(rekeyed: &Value, becomes: &str, output: &Output) {
+    for operator in rekeyed.as_array().into_iter().flatten() {
+        let name = operator["operator"].as_str().unwrap_or_default();
+        output.note(&format!("  what {name} has, {} entities, {becomes}", operator["entities"]));
     }
 }
 

@@ -145,6 +145,9 @@ enum Verb {
         /// Deploy it though calls between apps break, each of which aborts then, or entities are not of the type that it says
         #[arg(long)]
         force: bool,
+        /// Place entities anew where keys of their operator get a prefix with it, or lose theirs; calls wait as long
+        #[arg(long)]
+        rekey: bool,
         /// Migrate entities that are of an earlier type, all of them and now
         #[arg(long, conflicts_with = "dry_run")]
         migrate_state: bool,
@@ -260,8 +263,8 @@ fn run(cli: Cli, output: &Output) -> Result<(), CliError> {
         Verb::Dev { source } => dev::run(&cli.global, &source, output),
         Verb::Test { source, arguments } => build::test(&source, &arguments, output),
         Verb::Build { source, output: file } => build::run(&source, file, output),
-        Verb::Deploy { source, app, dry_run, force, migrate_state } => {
-            deploy::run(&client()?, &source, app, deploy::Options { dry_run, force, migrate_state }, output)
+        Verb::Deploy { source, app, dry_run, force, rekey, migrate_state } => {
+            deploy::run(&client()?, &source, app, deploy::Options { dry_run, force, rekey, migrate_state }, output)
         }
         Verb::Call(invocation) => invoke::call(&client()?, &invocation, output),
         Verb::Send(invocation) => invoke::send(&client()?, &invocation, output),

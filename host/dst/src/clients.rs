@@ -416,7 +416,7 @@ impl Clients {
     /// The administrator deploys a new version.
     pub fn deploy(&mut self, environment: &mut Environment) {
         self.next_deployment += 1;
-        self.control(Control::Deploy(toy::deployment(self.next_deployment)), environment);
+        self.control(Control::Rekey(toy::rekeyed(self.next_deployment)), environment);
     }
 
     /// The administrator has something executed again that was set aside.
@@ -445,7 +445,7 @@ impl Clients {
             }
             6..=8 => {
                 let deployment = format!("dp_{}", environment.random.between(1, self.next_deployment));
-                self.control(Control::Activate(Activation { app: toy::APP.into(), deployment }), environment);
+                self.control(Control::RekeyTo(Activation { app: toy::APP.into(), deployment }), environment);
             }
             _ => {
                 self.control(Control::Remove(toy::APP.into()), environment);

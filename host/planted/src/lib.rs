@@ -193,6 +193,12 @@ bugs! {
     /// What is remembered by ids of requests stays where it was. Planted: it is looked for as if there were as many partitions as at the
     /// beginning.
     MemoryDealtOut,
+    // Another key prefix of an operator.
+    /// An entity that is placed anew is no more where it was. Planted: it is there as well.
+    RekeyedKept,
+    /// What is read over several workers is read in one placement. Planted: with an operator's entities placed anew, the placement
+    /// is taken for the same.
+    RekeyedUnnoticed,
     // Members that come and go.
     /// A generation keeps who has which partition. Planted: partitions are dealt out anew.
     PlacementForgotten,

@@ -9,10 +9,11 @@ use crate::driver::long::Run;
 use crate::driver::taken::Taken;
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::attempt::{RemoteResponse, Report, Usage};
-use styx_protocol::control::Control;
+use styx_protocol::control::{Activation, Control};
 use styx_protocol::entity::{Layout, Value};
 use styx_protocol::fallback::run_component;
 use styx_protocol::ids::{EngineHash, Generation, OperatorId, RequestId, Round, Tid, Timestamp, WorkerId};
+use styx_protocol::machine::coordinator::MIGRATION_UNDER_WAY;
 use styx_protocol::machine::worker::{Batch, ClientRequest, ClientResponse, Executed, FallbackBatch};
 use styx_protocol::machine::{Config, Coordinator, EpochSummary, Rank, Worker, coordinator, worker};
 use styx_protocol::mail::{Ack, CachedResult, Decision, Mail, OrderReply, Question};
@@ -65,7 +66,7 @@ struct Cluster {
     current: Epoch,
     replies: BTreeMap<u64, Outcome>,
     taken: Taken,
-    figures: [usize; 7],
+    figures: [usize; 8],
     /// Runs beside the epochs that wait for what they read.
     reading: BTreeMap<(usize, RunId), Run>,
     /// Runs that have begun: of transactions, and of queries, that needed what a former owner still had.
@@ -88,6 +89,8 @@ const DIGESTED: u64 = 50;
 
 /// Whoever waits for a migration.
 const MIGRATION: u64 = u64::MAX - 1;
+/// Whoever has keys of operators changed.
+const REKEYING: u64 = u64::MAX - 2;
 
 fn config(layout: Layout, modes: Modes, suspended_max: usize) -> Config {
     Config {
@@ -149,7 +152,7 @@ impl Cluster {
             current: Epoch::default(),
             replies: BTreeMap::new(),
             taken: Taken::default(),
-            figures: [0; 7],
+            figures: [0; 8],
             reading: BTreeMap::new(),
             runs: 0,
             slow: Vec::new(),
@@ -232,6 +235,9 @@ impl Cluster {
                 coordinator::Action::Controlled { waiter: MIGRATION, result } => {
                     self.migrating = false;
                     self.migrations += usize::from(result.is_ok());
+                }
+                coordinator::Action::Controlled { waiter: REKEYING, result: Err(abort) } => {
+                    assert_eq!(&*abort.message, MIGRATION_UNDER_WAY);
                 }
                 coordinator::Action::Controlled { result, .. } => result.unwrap(),
                 coordinator::Action::Placed(placement) => self.placement = placement,
@@ -444,6 +450,29 @@ impl Cluster {
         self.settle();
     }
 
+    /// Operators' keys get a prefix or lose it, each the other way about than before.
+    fn rekey(&mut self, version: u64, epoch: u64) {
+        let mut deployment = toy::deployment(version);
+        deployment.id = format!("{}_{epoch}", deployment.id);
+        for operator in &mut deployment.operators {
+            let has_prefix = self.coordinator.catalog().find(toy::APP, &operator.name).unwrap().composite;
+            operator.key_prefix = (!has_prefix).then(|| "p".into());
+        }
+        let control = Control::Rekey(deployment);
+        self.coordinate(coordinator::Input::Control { control, waiter: Some(REKEYING) });
+    }
+
+    /// Every entity is with the worker that is asked for it, in its partition there, and nothing else is anywhere.
+    fn is_where_it_is_looked_for(&self, oracle: &Oracle) {
+        let layout = self.workers[0].state().layout();
+        for (entity, operator, key) in oracle.entities(layout) {
+            let owner = self.placement.owner(entity.partition());
+            assert!(self.workers[usize::from(owner.0)].state().get(&entity).is_some(), "{operator} {key}");
+        }
+        let here: usize = self.workers.iter().map(|worker| worker.state().len()).sum();
+        assert_eq!(here, oracle.len(), "nothing is anywhere else");
+    }
+
     /// Begins with a snapshot of another cluster.
     fn restore(&mut self, taken: &Taken) {
         for worker in &mut self.workers {
@@ -458,7 +487,7 @@ impl Cluster {
 
 /// Compares one log from a live run with its replays on other clusters; with `late`, messages of the live run may
 /// arrive in a later round than that in which they were sent.
-fn check(seed: u64, late: bool) -> [usize; 7] {
+fn check(seed: u64, late: bool) -> [usize; 8] {
     println!("seed {seed}");
     let mut random = Random::new(seed);
     let layout = Layout::new(random.number(), random.pick(&[2, 5, 16]));
@@ -485,6 +514,14 @@ fn check(seed: u64, late: bool) -> [usize; 7] {
     for epoch in 2..random.between(3, if migrates { 10 } else { 6 }) {
         if migrates && random.chance(600) {
             live.migrate();
+        }
+        if Random::new(seed ^ (epoch << 32)).chance(250) {
+            live.rekey(version, epoch);
+            if migrates && Random::new(seed ^ (epoch << 33)).chance(500) {
+                // It is to be noticed by a migration that begins before all is where it is to be.
+                live.coordinate(coordinator::Input::Tick { now: Timestamp(epoch) });
+                live.migrate();
+            }
         }
         for _ in 0..random.between(1, 24) {
             id += 1;
@@ -549,6 +586,8 @@ fn check(seed: u64, late: bool) -> [usize; 7] {
         live.ask(id, at);
         assert_eq!(live.replies.get(&id), before.as_ref(), "seed {seed}: request {id}");
     }
+    live.figures[7] +=
+        live.log.iter().flat_map(|record| &record.controls).filter(|control| control.may_rekey()).count();
     live.figures[5] += live.migrations;
     live.figures[6] += live.runs;
 
@@ -581,6 +620,7 @@ fn check(seed: u64, late: bool) -> [usize; 7] {
             );
         }
     }
+    live.is_where_it_is_looked_for(&oracle);
     let epochs: Vec<&Epoch> = {
         let mut before = Chain::default();
         live.epochs.iter().filter(|epoch| std::mem::replace(&mut before, epoch.chain) != epoch.chain).collect()
@@ -605,6 +645,7 @@ fn check(seed: u64, late: bool) -> [usize; 7] {
         }
         assert_eq!(recovered.coordinator.position(), live.coordinator.position(), "seed {seed}: what is recovered");
         assert!(recovered.epochs.iter().all(|epoch| epoch.order.is_empty()), "nothing is executed to recover");
+        recovered.is_where_it_is_looked_for(&oracle);
         // Who executes a record again, and has everything, postpones nobody.
         let executes = live.mode != MovingMode::Immediate || live.migrations == 0;
         if executes {
@@ -631,6 +672,7 @@ fn check(seed: u64, late: bool) -> [usize; 7] {
                 at + 1
             );
         }
+        restored.is_where_it_is_looked_for(&oracle);
         live.figures[4] += usize::from(restored.epochs.len() > 1);
     }
     live.figures
@@ -646,15 +688,16 @@ fn shown(request: &Request) -> String {
 fn worlds(late: bool, worlds: u64) {
     let worlds = std::env::var("STYX_WORLDS").map_or(worlds, |worlds| worlds.parse().unwrap());
     let first = std::env::var("STYX_SEED").map_or(0, |seed| seed.parse().unwrap());
-    let mut figures = [0; 7];
+    let mut figures = [0; 8];
     for seed in first..first + worlds {
         let found = check(seed, late);
         figures.iter_mut().zip(found).for_each(|(sum, number)| *sum += number);
     }
-    let [committed, fell_back, rescheduled, shared, restored, migrations, runs] = figures;
+    let [committed, fell_back, rescheduled, shared, restored, migrations, runs, rekeys] = figures;
     println!("{committed} committed at once, {fell_back} in the fallback, {rescheduled} moved, {shared} shared");
     println!("{restored} clusters began with a snapshot, several epochs before the end");
     println!("{migrations} migrations, {runs} runs that needed what was still to come");
+    println!("{rekeys} times an operator's keys got a prefix or lost it");
     let expected = figures.iter().enumerate().filter(|(at, _)| !late || *at != 4);
     assert!(worlds < 100 || expected.clone().all(|(_, number)| *number as u64 > worlds / 10), "{figures:?}");
 }
@@ -773,6 +816,89 @@ fn a_placement_takes_effect_with_an_epoch_and_stands_in_the_log() {
     }
     assert_eq!(again.coordinator.position(), live.coordinator.position());
     assert!(again.workers.iter().all(|worker| worker.view().placement == again.placement));
+}
+
+#[test]
+fn entities_are_placed_anew_where_keys_get_a_prefix_and_again_where_they_lose_it() {
+    let config = config(Layout::new(3, 64), Modes::CACHING, 100);
+    let mut live = Cluster::new(&config, 3, Random::new(1));
+    let control = |live: &mut Cluster, control| {
+        live.coordinate(coordinator::Input::Control { control, waiter: Some(0) });
+        let now = live.log.len() as u64 + 1;
+        live.round(now);
+    };
+    control(&mut live, Control::Deploy(toy::deployment(1)));
+    let ask = |live: &mut Cluster, id: u64, function: &str, args: &[u8]| {
+        let request = Request {
+            id: RequestId(u128::from(id)),
+            operator: OperatorId(0),
+            function: function.into(),
+            key: keys::name(id).into(),
+            args: args.into(),
+            retained: false,
+            origin: None,
+        };
+        live.asked.insert(id, Arc::new(request));
+        live.ask(id, WorkerId((id % 3) as u16));
+    };
+    for id in 0..200 {
+        ask(&mut live, id, "styx.put", &id.to_le_bytes());
+    }
+    live.settle();
+    while live.coordinator.has_work() {
+        live.round(9);
+    }
+    // Of each worker, the partitions in which it has something.
+    let taken = |live: &Cluster| -> Vec<usize> {
+        let taken = |worker: &Worker<u64>| worker.state().partitions().iter().filter(|one| !one.is_empty()).count();
+        live.workers.iter().map(taken).collect()
+    };
+    let (before, version) = (taken(&live), live.placement.version());
+    assert!(before.iter().sum::<usize>() > 40, "{before:?}");
+    live.rekey(1, 1);
+    live.round(10);
+    assert_eq!(taken(&live).iter().sum::<usize>(), 4, "there are four prefixes");
+    assert!(live.placement.version() > version, "who has looked before is to look again");
+    let rekeyed = live.log.last().unwrap();
+    assert!(matches!(rekeyed.controls[..], [Control::Rekey(_), Control::Place(_)]), "{:?}", rekeyed.controls);
+    assert!(rekeyed.outcome.as_ref().unwrap().changes.writes.is_empty(), "nothing was written");
+    let chain = live.coordinator.position().1;
+    // Without rekeying there is no way back; a version that has the same keys is none.
+    let back = |deployment: &str| Activation { app: toy::APP.into(), deployment: deployment.into() };
+    let refused = live.coordinator.catalog().check(&Control::Activate(back("dp_1"))).unwrap_err();
+    assert!(refused.message.contains("exists with a key prefix"), "{refused:?}");
+    control(&mut live, Control::RekeyTo(back("dp_1")));
+    assert_eq!(taken(&live), before);
+    let again = live.placement.version();
+    control(&mut live, Control::RekeyTo(back("dp_1")));
+    assert_eq!(live.placement.version(), again);
+    assert_ne!(live.coordinator.position().1, chain, "epochs have gone on");
+}
+
+#[test]
+fn while_partitions_move_keys_stay_as_they_are() {
+    let config = config(Layout::new(3, 8), Modes::CACHING, 100);
+    let mut live = Cluster::new(&config, 2, Random::new(1));
+    live.coordinate(coordinator::Input::Control { control: Control::Deploy(toy::deployment(1)), waiter: Some(0) });
+    live.round(1);
+    let rekeyed = || Control::Rekey(toy::rekeyed(3));
+    let owners: Vec<_> = live.placement.owners().iter().map(|owner| WorkerId(1 - owner.0)).collect();
+    let migrate = coordinator::Input::Migrate { owners, mode: MovingMode::Online, waiter: Some(MIGRATION) };
+    // One has come before the migration, and its epoch is behind: it is not in the log.
+    let mut actions = Vec::new();
+    live.coordinator.step(coordinator::Input::Control { control: rekeyed(), waiter: Some(REKEYING) }, &mut actions);
+    assert!(actions.is_empty());
+    live.coordinate(migrate);
+    live.round(2);
+    live.coordinate(coordinator::Input::Control { control: rekeyed(), waiter: Some(REKEYING) });
+    live.round_with_snapshot(3);
+    live.round(4);
+    assert!(!live.migrating);
+    let in_log = |live: &Cluster| live.log.iter().flat_map(|record| &record.controls).any(Control::may_rekey);
+    assert!(!in_log(&live), "it was refused twice");
+    live.coordinate(coordinator::Input::Control { control: rekeyed(), waiter: Some(0) });
+    live.round(5);
+    assert!(in_log(&live));
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod misbehaviour;
 mod process;
 mod quarantine;
 mod reference;
+mod rekeyed;
 mod shapes;
 mod slow;
 mod snapshots;

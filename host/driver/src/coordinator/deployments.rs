@@ -70,7 +70,7 @@ impl<W> Deployments<W> {
         let mut orders = Vec::new();
         for preparing in self.preparing.iter_mut().filter(|preparing| preparing.missing.is_none()) {
             let mut missing = BTreeSet::new();
-            if let Control::Deploy(deployment) = &preparing.control {
+            if let Some(deployment) = preparing.control.deployment() {
                 for component in &deployment.components {
                     missing.extend(workers.iter().map(|worker| (*worker, component.digest)));
                 }

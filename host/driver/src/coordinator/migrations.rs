@@ -280,7 +280,9 @@ impl<W, R> CoordinatorDriver<W, R> {
     /// Partitions have other owners.
     pub(super) fn placed(&mut self, placement: &Placement, step: &mut Step<'_, W, R>) {
         let Some(leader) = self.leader.as_deref_mut() else { return };
-        let message = if leader.layout() == self.layout {
+        let message = if !leader.is_migrating() {
+            format!("entities of an operator are placed anew: placement {}", placement.version())
+        } else if leader.layout() == self.layout {
             format!("partitions have other owners: placement {}", placement.version())
         } else {
             leader.snapshots_begin_anew();

@@ -338,7 +338,7 @@ impl Checker {
         }
         let was_aside = !self.catalog.quarantine().is_empty();
         for control in &record.controls {
-            if let Control::Deploy(deployment) = control {
+            if let Some(deployment) = control.deployment() {
                 self.deployments.push((deployment.id.clone(), record.epoch));
             }
             self.oracle.control(control);

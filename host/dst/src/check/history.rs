@@ -7,6 +7,7 @@ use styx_driver::wire::AdminQuery;
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::control::Control;
 use styx_protocol::ids::{Epoch, RequestId, Tid};
+use styx_protocol::machine::coordinator::MIGRATION_UNDER_WAY;
 use styx_protocol::replies::Reply;
 use styx_protocol::transaction::Request;
 
@@ -305,7 +306,10 @@ impl History {
             // Workers did not make it ready in time: nothing has happened.
             return Ok(());
         }
-        if let (Control::Deploy(deployment), _) = &self.controls[of] {
+        if refused.is_some_and(|abort| abort.message == MIGRATION_UNDER_WAY) {
+            return Ok(());
+        }
+        if let Some(deployment) = self.controls[of].0.deployment() {
             ensure(refused.is_none(), "own reply", || {
                 format!("the deployment {} is refused: {refused:?}", deployment.id)
             })?;
@@ -328,7 +332,7 @@ impl History {
             )?;
         }
         for (control, told) in &self.controls {
-            if let (Control::Deploy(deployment), true) = (control, told) {
+            if let (Some(deployment), true) = (control.deployment(), told) {
                 ensure(checker.deployments.iter().any(|(id, _)| *id == deployment.id), "acknowledged kept", || {
                     format!("deployment {} is lost", deployment.id)
                 })?;

@@ -87,7 +87,7 @@ impl Directory {
 
     /// Keeps the components of a deployment, as the endpoint does that takes it.
     pub fn keep_components(&self, control: &Control) {
-        if let Control::Deploy(deployment) = control {
+        if let Some(deployment) = control.deployment() {
             self.kept.lock().extend(deployment.components.iter().map(|component| component.digest));
         }
     }

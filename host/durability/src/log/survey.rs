@@ -32,7 +32,7 @@ pub fn survey(log: &mut dyn Log, from: LogPosition) -> Result<Survey, LogError> 
                 survey.generation = survey.generation.max(record.generation);
                 for control in &record.controls {
                     match control {
-                        Control::Deploy(deployment) => {
+                        Control::Deploy(deployment) | Control::Rekey(deployment) => {
                             survey.components.extend(deployment.components.iter().map(|component| component.digest));
                         }
                         Control::Place(placement) => {

@@ -269,6 +269,34 @@ impl Catalog {
     pub fn operator_id(&self, app: &str, operator: &str) -> Option<OperatorId> {
         self.apps.get(app)?.operators.get(operator).map(|&(id, _)| id)
     }
+    /// Operators that were there and are, whose keys got a prefix since another catalog was this one, or lost theirs; and
+    /// whether they have one now.
+    pub fn rekeyed_since(&self, before: &Catalog) -> Vec<(OperatorId, bool)> {
+        let flags = |catalog: &Catalog| -> BTreeMap<OperatorId, bool> {
+            catalog.apps.values().flat_map(|app| app.operators.values().copied()).collect()
+        };
+        let before = flags(before);
+        let other = |(id, composite): &(OperatorId, bool)| before.get(id).is_some_and(|before| before != composite);
+        flags(self).into_iter().filter(other).collect()
+    }
+    /// Operators of an app that exist and whose keys would get a prefix with a version of it, or lose theirs.
+    pub fn rekeyed_by<'a>(&self, deployment: &'a Deployment) -> impl Iterator<Item = (OperatorId, &'a OperatorSpec)> {
+        let known = self.apps.get(deployment.app.as_str()).map(|app| &app.operators);
+        deployment.operators.iter().filter_map(move |spec| {
+            let &(id, composite) = known?.get(spec.name.as_str())?;
+            (composite != spec.key_prefix.is_some()).then_some((id, spec))
+        })
+    }
+    /// Whether there are such with a change.
+    pub fn is_rekeyed_by(&self, control: &Control) -> bool {
+        let live = |to: &Activation| self.app(&to.app)?.deployments.iter().find(|version| version.id == to.deployment);
+        let version = match control {
+            Control::Rekey(deployment) => Some(deployment),
+            Control::RekeyTo(activation) => live(activation).map(|version| &**version),
+            _ => None,
+        };
+        version.is_some_and(|version| self.rekeyed_by(version).next().is_some())
+    }
     /// Whether keys of this operator are composite, which places its entities; also while it is not deployed.
     pub fn is_composite(&self, id: OperatorId) -> bool {
         let known = |&(known, composite): &(OperatorId, bool)| known == id && composite;
@@ -299,38 +327,50 @@ impl Catalog {
     /// Whether a change can be applied, and if not, why.
     pub fn check(&self, control: &Control) -> Result<(), Abort> {
         match control {
-            Control::Deploy(deployment) if deployment.limits.payload > Limits::PAYLOAD_MAX => {
-                Err(Abort::new(Code::LimitExceeded, format!("limits.payload is {}, and can be at most {}", deployment.limits.payload, Limits::PAYLOAD_MAX)))
+            Control::Deploy(deployment) | Control::Rekey(deployment)
+                if deployment.limits.payload > Limits::PAYLOAD_MAX =>
+            {
+                Err(Abort::new(
+                    Code::LimitExceeded,
+                    format!(
+                        "limits.payload is {}, and can be at most {}",
+                        deployment.limits.payload,
+                        Limits::PAYLOAD_MAX
+                    ),
+                ))
             }
-            Control::Deploy(deployment) if deployment.operators.iter().any(|spec| is_reserved(&spec.name)) => {
+            Control::Deploy(deployment) | Control::Rekey(deployment)
+                if deployment.operators.iter().any(|spec| is_reserved(&spec.name)) =>
+            {
                 let spec = deployment.operators.iter().find(|spec| is_reserved(&spec.name)).expect("just seen");
-                Err(Abort::new(Code::BadArguments, format!("operator \"{}\" has a name that is reserved: names of operators begin with neither {}", spec.name, RESERVED_PREFIXES.map(|prefix| format!("\"{prefix}\"")).join(" nor "))))
+                Err(Abort::new(
+                    Code::BadArguments,
+                    format!(
+                        "operator \"{}\" has a name that is reserved: names of operators begin with neither {}",
+                        spec.name,
+                        RESERVED_PREFIXES.map(|prefix| format!("\"{prefix}\"")).join(" nor ")
+                    ),
+                ))
             }
-            // Where an entity lives depends on whether its keys are composite.
-            Control::Deploy(deployment) => match self.apps.get(deployment.app.as_str()) {
-                None if self.apps.len() >= Self::APPS_MAX => {
-                    Err(Abort::new(Code::LimitExceeded, format!("there are {} apps, and there can be no more: remove one", self.apps.len())))
-                }
-                None => Ok(()),
-                Some(known) => deployment.operators.iter().try_for_each(|spec| match known.operators.get(spec.name.as_str()) {
-                    Some(&(_, composite)) if composite != spec.key_prefix.is_some() => Err(Abort::new(
-                        Code::BadArguments,
-                        format!(
-                            "operator \"{}\" exists {} a key prefix, and its entities are placed by that: keep it, or give the operator another name",
-                            spec.name,
-                            if composite { "with" } else { "without" }
-                        ),
-                    )),
-                    _ => Ok(()),
-                }),
-            },
-            Control::Activate(Activation { app, deployment }) => {
+            Control::Deploy(deployment) | Control::Rekey(deployment)
+                if self.apps.len() >= Self::APPS_MAX && !self.apps.contains_key(deployment.app.as_str()) =>
+            {
+                Err(Abort::new(
+                    Code::LimitExceeded,
+                    format!("there are {} apps, and there can be no more: remove one", self.apps.len()),
+                ))
+            }
+            Control::Deploy(deployment) => self.check_keys(deployment),
+            Control::Rekey(_) => Ok(()),
+            Control::Activate(Activation { app, deployment }) | Control::RekeyTo(Activation { app, deployment }) => {
                 let found = self.apps.get(app.as_str()).ok_or_else(|| no_app(app))?;
-                if found.deployments.iter().any(|candidate| candidate.id == *deployment) {
-                    Ok(())
-                } else {
-                    let message = format!("app \"{app}\" has no deployment \"{deployment}\"");
-                    Err(Abort::new(Code::UnknownApp, message))
+                match found.deployments.iter().find(|candidate| candidate.id == *deployment) {
+                    Some(found) if !control.may_rekey() => self.check_keys(found),
+                    Some(_) => Ok(()),
+                    None => {
+                        let message = format!("app \"{app}\" has no deployment \"{deployment}\"");
+                        Err(Abort::new(Code::UnknownApp, message))
+                    }
                 }
             }
             Control::Remove(app) if self.apps.contains_key(app.as_str()) => Ok(()),
@@ -338,21 +378,25 @@ impl Catalog {
             Control::Issue(token) if self.tokens.contains_key(&token.id) => {
                 Err(Abort::new(Code::BadArguments, format!("there is a token {} already", token.id)))
             }
-            Control::Issue(_) if self.tokens.len() >= Self::TOKENS_MAX => {
-                Err(Abort::new(Code::LimitExceeded, format!("there are {} tokens, and there can be no more", self.tokens.len())))
-            }
+            Control::Issue(_) if self.tokens.len() >= Self::TOKENS_MAX => Err(Abort::new(
+                Code::LimitExceeded,
+                format!("there are {} tokens, and there can be no more", self.tokens.len()),
+            )),
             Control::Revoke(id) if !self.tokens.contains_key(id) => {
                 Err(Abort::new(Code::BadArguments, format!("no token {id}")))
             }
-            Control::Quarantine(Quarantined { subject: Subject::App(app), .. }) if !self.apps.contains_key(app.as_str()) => {
+            Control::Quarantine(Quarantined { subject: Subject::App(app), .. })
+                if !self.apps.contains_key(app.as_str()) =>
+            {
                 Err(no_app(app))
             }
             Control::Quarantine(quarantined) if self.quarantine.get(&quarantined.subject).is_some() => {
                 Err(Abort::new(Code::BadArguments, format!("{} is in quarantine already", quarantined.subject)))
             }
-            Control::Quarantine(_) if self.quarantine.len() >= Quarantine::MAX => {
-                Err(Abort::new(Code::LimitExceeded, format!("{} requests and apps are in quarantine, and there can be no more", Quarantine::MAX)))
-            }
+            Control::Quarantine(_) if self.quarantine.len() >= Quarantine::MAX => Err(Abort::new(
+                Code::LimitExceeded,
+                format!("{} requests and apps are in quarantine, and there can be no more", Quarantine::MAX),
+            )),
             Control::Release(subject) if self.quarantine.get(subject).is_none() => {
                 Err(Abort::new(Code::BadArguments, format!("{subject} is not in quarantine")))
             }
@@ -363,6 +407,18 @@ impl Catalog {
             | Control::Quarantine(_)
             | Control::Release(_) => Ok(()),
         }
+    }
+
+    /// Where an entity lives depends on whether its keys are composite.
+    fn check_keys(&self, deployment: &Deployment) -> Result<(), Abort> {
+        let Some((_, spec)) = self.rekeyed_by(deployment).next() else { return Ok(()) };
+        let message = format!(
+            "operator \"{}\" exists {} a key prefix, and its entities are placed by that: keep it, give the operator another \
+             name, or have them placed anew with rekey, for which clients wait",
+            spec.name,
+            if spec.key_prefix.is_some() { "without" } else { "with" }
+        );
+        Err(Abort::new(Code::BadArguments, message))
     }
 
     /// Applies a change that [`Catalog::check`] accepts; one that it does not accept changes nothing.
@@ -377,7 +433,7 @@ impl Catalog {
             rkyv::to_bytes::<rkyv::rancor::Error>(control).expect("a change in memory can be written to memory");
         self.hash = xxhash_rust::xxh3::xxh3_64_with_seed(&bytes, self.hash);
         let gone = match control {
-            Control::Deploy(deployment) => {
+            Control::Deploy(deployment) | Control::Rekey(deployment) => {
                 let name: Arc<str> = deployment.app.as_str().into();
                 let app = self.apps.entry(name.clone()).or_insert_with(|| App {
                     name,
@@ -396,7 +452,7 @@ impl Catalog {
                 self.quarantine.release(&Subject::App(app));
                 Vec::new()
             }
-            Control::Activate(Activation { app, deployment }) => {
+            Control::Activate(Activation { app, deployment }) | Control::RekeyTo(Activation { app, deployment }) => {
                 self.apps.get_mut(app.as_str()).expect("checked").active = deployment.clone();
                 self.enliven(app);
                 self.quarantine.release(&Subject::App(app.clone()));
@@ -466,10 +522,13 @@ impl Catalog {
         let live = app.live().clone();
         for spec in &live.operators {
             let name: Arc<str> = spec.name.as_str().into();
-            let (id, _) = *app.operators.entry(name.clone()).or_insert_with(|| {
+            let composite = spec.key_prefix.is_some();
+            let known = app.operators.entry(name.clone()).or_insert_with(|| {
                 self.operators.push(None);
-                (OperatorId(self.operators.len() as u32 - 1), spec.key_prefix.is_some())
+                (OperatorId(self.operators.len() as u32 - 1), composite)
             });
+            known.1 = composite;
+            let id = known.0;
             let entry = |function: &str, system| FunctionEntry {
                 name: function.into(),
                 qualified: format!("{}.{function}", spec.name).into(),
@@ -484,7 +543,7 @@ impl Catalog {
                 app: app.name.clone(),
                 name,
                 component: live.components[spec.component as usize].digest,
-                composite: spec.key_prefix.is_some(),
+                composite,
                 isolation: spec.isolation,
                 limits: live.limits,
                 deployment: live.clone(),
@@ -585,6 +644,50 @@ mod tests {
         {
             catalog.check(&fine).unwrap();
         }
+    }
+
+    #[test]
+    fn keys_get_a_prefix_or_lose_it_where_that_is_asked_for_and_at_no_other_time() {
+        let mut catalog = Catalog::default();
+        catalog.apply(&Control::Deploy(deployment(1, &[("a", false), ("b", true)])));
+        let [a, b] = ["a", "b"].map(|name| catalog.operator_id("app", name).unwrap());
+        let activation = |number| Activation { app: "app".into(), deployment: format!("dp_{number}") };
+        let rekeyed = |catalog: &mut Catalog, control: Control| {
+            let before = catalog.clone();
+            catalog.check(&control).unwrap();
+            catalog.apply(&control);
+            let restored = Catalog::restored(&catalog.image());
+            let rekeyed = catalog.rekeyed_since(&before);
+            assert!(rekeyed.iter().all(|&(id, composite)| restored.is_composite(id) == composite));
+            rekeyed
+        };
+        // What is new has the keys that it has; and who is not in a version keeps them.
+        let next = deployment(2, &[("a", true), ("c", true)]);
+        assert_eq!(catalog.rekeyed_by(&next).map(|(id, _)| id).collect::<Vec<_>>(), [a]);
+        let is_rekeyed = |catalog: &Catalog, control| catalog.is_rekeyed_by(&control);
+        assert!(
+            is_rekeyed(&catalog, Control::Rekey(next.clone()))
+                && !is_rekeyed(&catalog, Control::RekeyTo(activation(1)))
+        );
+        assert_eq!(rekeyed(&mut catalog, Control::Rekey(next)), [(a, true)]);
+        assert!(catalog.is_composite(b) && catalog.find("app", "b").is_err());
+        let without = Control::Rekey(deployment(3, &[("b", false)]));
+        assert_eq!(rekeyed(&mut catalog, without), [(b, false)], "its entities are there, though it was not");
+        // No version of before takes effect by itself.
+        let refused = catalog.check(&Control::Activate(activation(1))).unwrap_err();
+        assert!(refused.message.starts_with("operator \"a\" exists with a key prefix"), "{refused:?}");
+        let version = catalog.version();
+        catalog.apply(&Control::Activate(activation(1)));
+        assert_eq!(catalog.version(), version);
+        assert!(is_rekeyed(&catalog, Control::RekeyTo(activation(1))));
+        assert_eq!(rekeyed(&mut catalog, Control::RekeyTo(activation(1))), [(a, false), (b, true)]);
+        assert_eq!(rekeyed(&mut catalog, Control::RekeyTo(activation(1))), []);
+        catalog.check(&Control::RekeyTo(activation(9))).unwrap_err();
+        // An app that was removed has left nothing.
+        let before = catalog.clone();
+        catalog.apply(&Control::Remove("app".into()));
+        catalog.apply(&Control::Deploy(deployment(4, &[("a", true)])));
+        assert_eq!(catalog.rekeyed_since(&before), []);
     }
 
     #[test]

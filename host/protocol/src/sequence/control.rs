@@ -27,6 +27,11 @@ pub enum Control {
     Release(Subject),
     /// Beside a placement in a record: who its workers are, for the generations that follow. It changes nothing.
     Seat(Vec<Seat>),
+    /// As [`Control::Deploy`], also where keys of an operator get a prefix or lose theirs: its entities are placed anew
+    /// with the epoch.
+    Rekey(Deployment),
+    /// As [`Control::Activate`], likewise.
+    RekeyTo(Activation),
 }
 
 /// Which version of an app is to be live.
@@ -47,8 +52,34 @@ impl Control {
         matches!(self, Control::Place(_) | Control::Seat(_))
     }
 
+    /// Whether entities may be placed anew with it.
+    pub fn may_rekey(&self) -> bool {
+        matches!(self, Control::Rekey(_) | Control::RekeyTo(_))
+    }
+
     /// Whether something may be executed afterwards that was in quarantine.
     pub fn may_release(&self) -> bool {
-        matches!(self, Control::Release(_) | Control::Deploy(_) | Control::Activate(_) | Control::Remove(_))
+        self.changes_app() || matches!(self, Control::Release(_))
+    }
+
+    /// Whether an app has another live version with it, or is no more.
+    fn changes_app(&self) -> bool {
+        self.deployment().is_some() || self.activation().is_some() || matches!(self, Control::Remove(_))
+    }
+
+    /// The version that it adds, if it adds one.
+    pub fn deployment(&self) -> Option<&Deployment> {
+        match self {
+            Control::Deploy(deployment) | Control::Rekey(deployment) => Some(deployment),
+            _ => None,
+        }
+    }
+
+    /// The version that it makes the live one, if that is there already.
+    pub fn activation(&self) -> Option<&Activation> {
+        match self {
+            Control::Activate(activation) | Control::RekeyTo(activation) => Some(activation),
+            _ => None,
+        }
     }
 }

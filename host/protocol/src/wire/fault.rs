@@ -23,6 +23,7 @@ pub(crate) mod why {
     pub const OTHER_WORKERS: &str = "it names workers that there are not, or leaves out its sender";
     pub const DISORDER: &str = "its transactions do not stand in TID order";
     pub const PLACEMENT: &str = "its placement does not follow on the one that is here";
+    pub const MOVES: &str = "operators get other keys while partitions move";
     pub const MIGRATION: &str = "partitions change their owner behind a snapshot, and with nothing else";
     pub const NOT_ANNOUNCED: &str = "what it hands over is not what it announced";
     pub const ANOTHER_PHASE: &str = "the round is in another phase";

@@ -17,6 +17,7 @@ use crate::sequence::control::Control;
 use crate::sequence::outcome::EpochChanges;
 use crate::sequence::record::Chain;
 use crate::sequence::transaction::Request;
+use crate::sequence::writes::PackedWrites;
 use crate::state::StateHash;
 
 /// One end of a message.
@@ -118,6 +119,16 @@ pub enum Message {
         /// What is told of them.
         MovingMail,
     ),
+    /// Between workers, before the round is cut: entities that are the receiver's from now on, since keys of their operator
+    /// have a prefix now, or none any more. Answered with [`Message::DealtTaken`].
+    Dealt {
+        round: Round,
+        entities: PackedWrites,
+        /// Whether there are no more.
+        last: bool,
+    },
+    /// Between workers: some of what was dealt in this round is there.
+    DealtTaken(Round),
 }
 
 impl Message {
@@ -143,6 +154,8 @@ impl Message {
             Message::Complete(_) => "Complete",
             Message::Copied(_) => "Copied",
             Message::Moving(_) => "Moving",
+            Message::Dealt { .. } => "Dealt",
+            Message::DealtTaken(_) => "DealtTaken",
         }
     }
 
@@ -161,6 +174,7 @@ impl Message {
             Message::Graphs(mail) => mail.weight(),
             Message::Changes { changes, .. } => changes.weight(),
             Message::Moving(mail) => mail.moving.weight(),
+            Message::Dealt { entities, .. } => entities.bytes().len(),
             _ => 0,
         };
         256 + entries

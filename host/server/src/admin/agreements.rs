@@ -86,8 +86,8 @@ pub(super) fn note_signatures(interface: &mut Interface, catalog: &Catalog) {
 /// 409: something that the app imports is not there, or something that others import would not be there any more.
 pub(super) fn check(catalog: &Catalog, control: &Control) -> Result<(), ApiError> {
     let changed = match control {
-        Control::Deploy(deployment) => &deployment.app,
-        Control::Activate(activation) => &activation.app,
+        Control::Deploy(deployment) | Control::Rekey(deployment) => &deployment.app,
+        Control::Activate(activation) | Control::RekeyTo(activation) => &activation.app,
         Control::Remove(app) => app,
         _ => return Ok(()),
     };

@@ -12,10 +12,11 @@ use styx_protocol::control::{Activation, Control};
 use styx_protocol::deployment::{self, Deployment, Digest};
 use utoipa::{IntoParams, ToSchema};
 
-use super::agreements::{self, ChangeQuery};
+use super::agreements;
 use super::apps::{DeploymentView, OperatorSummary, app_of, summary};
 use super::changes::Changes;
 use super::queries::Queries;
+use super::rekey::{self, Rekeyed};
 use super::survey::{self, StateSurvey};
 use super::upload::{self, Kind, Upload, refused_change};
 use super::{Uploads, schemas};
@@ -37,6 +38,24 @@ pub struct DeployQuery {
     #[serde(default)]
     #[param(required = false)]
     force: bool,
+    /// Keys of an operator may get a prefix with it, or lose theirs: its entities are placed anew, and calls wait as long.
+    #[serde(default)]
+    #[param(required = false)]
+    rekey: bool,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct ActivateQuery {
+    /// Change it though calls between apps break, or entities are not of the type that the version says.
+    #[serde(default)]
+    #[param(required = false)]
+    force: bool,
+    /// Keys of an operator may get a prefix with it, or lose theirs: its entities are placed anew, and calls wait as long.
+    #[serde(default)]
+    #[param(required = false)]
+    rekey: bool,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -54,6 +73,9 @@ pub struct Deployed {
     /// Of operators that say of what type their entities are, and have some: whether they are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     state: Vec<StateSurvey>,
+    /// Operators whose entities are placed anew, since their keys get a prefix or lose it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    rekeyed: Vec<Rekeyed>,
     /// What it would change of the version that is live, if it was only checked; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     changes: Option<Changes>,
@@ -76,6 +98,9 @@ pub struct Activated {
     /// Of operators that say of what type their entities are, and have some: whether they are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     state: Vec<StateSurvey>,
+    /// Operators whose entities were placed anew, since their keys got a prefix or lost it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    rekeyed: Vec<Rekeyed>,
 }
 
 /// Deploys a component or a bundle
@@ -130,7 +155,8 @@ pub async fn deploy(
             let mut upload = Upload::check(&deploys.engine, &options, &app, kind, &body.bytes)?;
             let catalog = handle.catalog();
             agreements::note_signatures(&mut upload.deployment.interface, &catalog);
-            let control = Control::Deploy(upload.deployment.clone());
+            // Whether keys stay as they are is looked at below.
+            let control = Control::Rekey(upload.deployment.clone());
             catalog.check(&control).map_err(refused_change)?;
             if !query.force {
                 agreements::check(&catalog, &control)?;
@@ -139,6 +165,7 @@ pub async fn deploy(
         })
         .await?
     };
+    let rekeyed = rekey::of(&queries, &upload.deployment, query.rekey).await?;
     let state = survey(&queries, &upload.deployment, query.force).await?;
     let upload = if query.dry_run {
         upload
@@ -152,6 +179,7 @@ pub async fn deploy(
         operators: summary(&upload.deployment.operators),
         components: upload.deployment.components.clone(),
         state,
+        rekeyed,
         changes: None,
         dry_run: None,
     };
@@ -165,7 +193,16 @@ pub async fn deploy(
     deployed.deployment = Some(upload.deployment.id.clone());
     let location = format!("/v1/apps/{}/deployments/{}", upload.deployment.app, upload.deployment.id);
     tracing::info!(app = upload.deployment.app, deployment = upload.deployment.id, "deploying");
-    queries.handle.control(Control::Deploy(upload.deployment)).await.map_err(refused_change)?;
+    let control = if deployed.rekeyed.is_empty() {
+        Control::Deploy(upload.deployment)
+    } else {
+        Control::Rekey(upload.deployment)
+    };
+    queries
+        .handle
+        .control(control)
+        .await
+        .map_err(|abort| rekey::refused(&abort).unwrap_or_else(|| refused_change(abort)))?;
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(deployed)).into_response())
 }
 
@@ -237,14 +274,14 @@ pub async fn get(
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/deployments/{id}/activate",
-    params(("app" = String, Path), ("id" = String, Path), ChangeQuery),
+    params(("app" = String, Path), ("id" = String, Path), ActivateQuery),
     responses((status = 200, body = Activated))
 )]
 pub async fn activate(
     State(queries): State<Queries>,
     State(uploads): State<Uploads>,
     PathParts((app, id)): PathParts<(String, String)>,
-    Options(query): Options<ChangeQuery>,
+    Options(query): Options<ActivateQuery>,
 ) -> Result<Json<Activated>, ApiError> {
     let _changing = uploads.changing.lock().await;
     let catalog = queries.handle.catalog();
@@ -253,13 +290,15 @@ pub async fn activate(
         return Err(unknown_deployment(known, &id));
     };
     queries.admit_write()?;
-    let control = Control::Activate(Activation { app: app.clone(), deployment: id.clone() });
+    let rekeyed = rekey::of(&queries, deployment, query.rekey).await?;
+    let activation = Activation { app: app.clone(), deployment: id.clone() };
+    let control = if rekeyed.is_empty() { Control::Activate(activation) } else { Control::RekeyTo(activation) };
     if !query.force {
         agreements::check(&catalog, &control)?;
     }
     let state = survey(&queries, deployment, query.force).await?;
-    queries.handle.control(control).await?;
-    Ok(Json(Activated { app, deployment: id, active: true, state }))
+    queries.handle.control(control).await.map_err(|abort| rekey::refused(&abort).unwrap_or_else(|| abort.into()))?;
+    Ok(Json(Activated { app, deployment: id, active: true, state, rekeyed }))
 }
 
 /// What a version would meet; by force it takes effect whatever that is, and though nobody can say.

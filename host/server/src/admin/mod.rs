@@ -29,6 +29,7 @@ mod openapi;
 mod partitions;
 mod quarantine;
 mod queries;
+mod rekey;
 mod requests;
 #[allow(dead_code, reason = "shapes that only the document needs: nothing reads their fields")]
 mod schemas;

@@ -1,6 +1,6 @@
 //! Catalog of what is deployed, as a model of its own: three maps and no sharing with the protocol's catalog.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::control::Control;
@@ -15,6 +15,8 @@ pub struct Deployed {
     active: Option<String>,
     /// Operators that some version had since the app exists.
     ids: BTreeMap<String, u32>,
+    /// Those whose keys are composite.
+    composite: BTreeSet<u32>,
     next: u32,
     /// What is set aside, and the app that it is of, where that is known.
     aside: BTreeMap<Subject, Option<String>>,
@@ -41,7 +43,8 @@ impl Deployed {
     /// Applies a change of the log. Gives the operators whose state goes; `None` if it changes nothing.
     pub fn apply(&mut self, control: &Control) -> Option<Vec<u32>> {
         match control {
-            Control::Deploy(deployment) => {
+            Control::Deploy(deployment) if self.rekeys(deployment) => None,
+            Control::Deploy(deployment) | Control::Rekey(deployment) => {
                 for operator in &deployment.operators {
                     if !self.ids.contains_key(&operator.name) {
                         self.ids.insert(operator.name.clone(), self.next);
@@ -50,14 +53,23 @@ impl Deployed {
                 }
                 self.versions.insert(deployment.id.clone(), deployment.clone());
                 self.active = Some(deployment.id.clone());
+                self.rekey();
                 self.aside.remove(&Subject::App(crate::toy::APP.into()));
                 Some(Vec::new())
             }
-            Control::Activate(activation) => self.versions.contains_key(&activation.deployment).then(|| {
-                self.active = Some(activation.deployment.clone());
-                self.aside.remove(&Subject::App(crate::toy::APP.into()));
-                Vec::new()
-            }),
+            Control::Activate(activation)
+                if self.versions.get(&activation.deployment).is_some_and(|version| self.rekeys(version)) =>
+            {
+                None
+            }
+            Control::Activate(activation) | Control::RekeyTo(activation) => {
+                self.versions.contains_key(&activation.deployment).then(|| {
+                    self.active = Some(activation.deployment.clone());
+                    self.rekey();
+                    self.aside.remove(&Subject::App(crate::toy::APP.into()));
+                    Vec::new()
+                })
+            }
             Control::Place(_) | Control::Seat(_) | Control::Issue(_) | Control::Revoke(_) => None,
             Control::Quarantine(Quarantined { subject: Subject::App(_), .. }) if self.active.is_none() => None,
             Control::Quarantine(Quarantined { subject, app, .. }) => {
@@ -78,7 +90,28 @@ impl Deployed {
 
     /// Whether the keys of an operator that some version had are composite.
     pub fn is_composite(&self, id: u32) -> bool {
-        self.ids.get(crate::toy::OPERATORS[1]) == Some(&id)
+        self.composite.contains(&id)
+    }
+
+    /// Whether operators would have other keys with a version.
+    fn rekeys(&self, version: &Deployment) -> bool {
+        let other = |id: &u32, prefix: bool| self.is_composite(*id) != prefix;
+        let mut operators = version.operators.iter();
+        operators
+            .any(|operator| self.ids.get(&operator.name).is_some_and(|id| other(id, operator.key_prefix.is_some())))
+    }
+
+    /// Operators have the keys of the active version.
+    fn rekey(&mut self) {
+        let Some(version) = self.active.as_ref().and_then(|active| self.versions.get(active)) else { return };
+        for operator in &version.operators {
+            let id = self.ids[&operator.name];
+            if operator.key_prefix.is_some() {
+                self.composite.insert(id);
+            } else {
+                self.composite.remove(&id);
+            }
+        }
     }
 
     fn live(&self, name: &str) -> Option<Live> {

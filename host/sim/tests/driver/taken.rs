@@ -16,7 +16,8 @@ struct Whole {
     frame: SnapshotHeader,
     hashes: BTreeMap<PartitionId, StateHash>,
     carried: Vec<CarriedTransaction>,
-    entities: BTreeMap<(OperatorId, Key), Write>,
+    /// Of one partition an entity may be gone, and in another have come.
+    entities: BTreeMap<(PartitionId, OperatorId, Key), Write>,
     replies: BTreeMap<RequestId, Kept>,
 }
 
@@ -51,7 +52,7 @@ impl Taken {
         let before = self.whole.take();
         let (mut entities, mut replies) = before.map(|whole| (whole.entities, whole.replies)).unwrap_or_default();
         for (entity, value) in self.changes.drain(..) {
-            let place = (entity.operator(), entity.key().clone());
+            let place = (entity.partition(), entity.operator(), entity.key().clone());
             match &value {
                 Some(_) => drop(entities.insert(place, (entity, value))),
                 None => drop(entities.remove(&place)),

@@ -41,7 +41,11 @@ fn components() -> Vec<(&'static str, Vec<u8>, Expect)> {
             is("DESCRIBE_FAILED", "memory"),
         ),
         ("a schema that nobody can check", schema(r#"{"pattern":"(?=x)"}"#), is("BAD_SCHEMA", "")),
-        ("another key prefix", composite(), is("BAD_BUNDLE", "operator \"item\" exists without a key prefix")),
+        (
+            "another key prefix",
+            composite(),
+            fails(409, "KEY_PREFIX_CHANGED", "operator \"item\" exists without a key prefix"),
+        ),
     ]
 }
 

@@ -303,6 +303,10 @@ impl<W> Coordinator<W> {
         if control.is_placement() {
             return Err(Abort::new(Code::BadArguments, "partitions change their owner by a migration"));
         }
+        // What is placed anew must be here.
+        if self.migration.is_some() && self.catalog.is_rekeyed_by(control) {
+            return Err(Abort::new(Code::BadArguments, MIGRATION_UNDER_WAY));
+        }
         self.catalog.check(control)
     }
 
@@ -383,18 +387,35 @@ impl<W> Coordinator<W> {
             room = room.saturating_sub(self.placing(&self.placement).map(|control| control.weight()).sum());
             controls.push(Control::Place((*self.placement).clone()));
         }
-        let moves = !controls.is_empty();
+        let (moves, mut before) = (!controls.is_empty(), None);
         while !moves && let Some((control, waiter)) = self.next_control(room) {
             room -= control.weight();
-            // Checked on arrival; an earlier change of the same epoch may have overtaken it.
+            // Checked on arrival; an earlier change of the same epoch, or a migration, may have overtaken it.
             let result = self.check(&control);
+            if control.may_rekey() && result.is_err() {
+                // Who reads the log would not know that a migration was under way.
+                actions.extend(waiter.map(|waiter| Action::Controlled { waiter, result }));
+                continue;
+            }
             if result.is_ok() {
+                if control.may_rekey() && before.is_none() {
+                    before = Some(self.catalog.clone());
+                }
                 self.catalog.apply(&control);
             }
             if let Some(waiter) = waiter {
                 self.outbox.hold(epoch, Action::Controlled { waiter, result });
             }
             controls.push(control);
+        }
+        let rekeyed = before.is_some_and(|before| !self.catalog.rekeyed_since(&before).is_empty());
+        if rekeyed && workers > 1 && !planted(Bug::RekeyedUnnoticed) {
+            // Owners stay. Whoever has asked some of the workers before and some behind it is to ask all of them again.
+            self.placement = Arc::new(self.placement.next_after(self.announced, self.placement.owners().to_vec()));
+            self.announced = self.placement.version();
+            actions.push(Action::Placed(self.placement.clone()));
+            room = room.saturating_sub(self.placing(&self.placement).map(|control| control.weight()).sum());
+            controls.push(Control::Place((*self.placement).clone()));
         }
         actions.extend(self.outbox.take());
         let begin = Begin { room: room as u64, ..self.next(epoch, time, controls) };

@@ -11,7 +11,7 @@ use crate::cluster::placement::repartition_in_place;
 use crate::cluster::worker_set::WorkerSet;
 use crate::execute::attempt::{Execution, Operation, RemoteResponse};
 use crate::execute::task::LocalView;
-use crate::ids::{PartitionId, WorkerId};
+use crate::ids::{OperatorId, PartitionId, WorkerId};
 use crate::sequence::catalog::Catalog;
 use crate::sequence::control::Control;
 use crate::sequence::deployment::Consistency;
@@ -239,7 +239,10 @@ impl Ground {
     /// Changes what earlier steps did not get to, as far as this one may.
     pub fn go_on(&mut self) {
         self.left = self.step_max;
-        self.change_on();
+        // By now a message may have had it done.
+        if self.is_changing() {
+            self.change_on();
+        }
     }
 
     /// Whether something is left to be changed.
@@ -296,7 +299,7 @@ impl Ground {
                 let layout = self.state.layout().repartitioned(next.partitions());
                 let stays =
                     repartition_in_place(now.owners(), next.partitions()).is_some_and(|made| made == next.owners());
-                if layout.is_err() || !stays || !self.may_repartition() {
+                if layout.is_err() || !stays || !self.rests() {
                     return Some(why::PLACEMENT);
                 }
                 now = next;
@@ -312,8 +315,31 @@ impl Ground {
         None
     }
 
+    /// Operators whose keys get a prefix with these changes, or lose theirs; and whether they have one then.
+    pub fn rekeyed_by(&self, controls: &[Control]) -> Vec<(OperatorId, bool)> {
+        if !controls.iter().any(Control::may_rekey) {
+            return Vec::new();
+        }
+        let mut after = Catalog::clone(&self.catalog);
+        controls.iter().for_each(|control| drop(after.apply(control)));
+        after.rekeyed_since(&self.catalog)
+    }
+
+    /// Entities that this step may still change.
+    pub fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Changes where an entity is; of what the epoch has written that is nothing.
+    pub fn place(&mut self, write: Write) {
+        self.left = self.left.saturating_sub(1);
+        // A migration may have begun since the round did.
+        self.outgoing.writes(&write.0, write.1.as_deref());
+        alone(&mut self.state).apply(write);
+    }
+
     /// Whether all that is here is of the partitions that there are, and is going nowhere.
-    fn may_repartition(&self) -> bool {
+    pub fn rests(&self) -> bool {
         let nothing_moves = self.outgoing.is_empty() && self.fetching.is_empty();
         nothing_moves && self.state.is_divided() && !self.is_changing()
     }
@@ -364,7 +390,6 @@ fn alone(state: &mut Arc<State>) -> &mut State {
 mod tests {
     use super::*;
     use crate::cluster::placement::Placement;
-    use crate::ids::OperatorId;
 
     #[test]
     fn a_step_changes_so_much_and_what_is_left_comes_before_anything_new() {

@@ -12,6 +12,7 @@
 //! | `Egress` | replies that are remembered, clients that wait, the outbox |
 //! | `Handover` | what leaves for a snapshot |
 //! | `Incoming` | partitions that this worker follows |
+//! | `Rekeying` | entities that are dealt out anew, since their operator's keys have a prefix now, or none any more |
 
 mod egress;
 mod expected_fuel;
@@ -25,6 +26,7 @@ mod migration;
 mod moving;
 mod phase;
 mod queues;
+mod rekeying;
 mod round;
 #[cfg(test)]
 mod tests;
@@ -49,6 +51,7 @@ use self::ingress::{Ingress, Slot};
 use self::long::{EndedQuery, ExecutedLong, Longs};
 use self::migration::Incoming;
 use self::moving::moving;
+use self::rekeying::Rekeying;
 use self::round::{Cut, Ended, Rounds, Scope};
 use crate::commit::replies::Reply;
 use crate::execute::attempt::{Execution, Operation};
@@ -84,6 +87,7 @@ pub struct Worker<W> {
     egress: Egress<W>,
     handover: Handover,
     incoming: Incoming,
+    rekeying: Rekeying,
     /// Requests that have come while it was not known yet what is remembered in partitions that come.
     early: Vec<ClientRequest<W>>,
     /// Transactions that moved to the next epoch, in TID order.
@@ -135,6 +139,7 @@ impl<W> Worker<W> {
             egress: Egress::new(config.retention, config.layout, config.snapshots),
             handover: Handover::new(config.step_max),
             incoming: Incoming::default(),
+            rekeying: Rekeying::default(),
             early: Vec::new(),
             carried: Vec::new(),
             lacking: Vec::new(),
@@ -211,7 +216,7 @@ impl<W> Worker<W> {
     }
     /// Whether the last step has left something to be changed, because it would have taken too long: say [`Input::Continue`].
     pub fn is_unfinished(&self) -> bool {
-        self.ground.is_changing()
+        self.ground.is_changing() || self.rekeying.is_unfinished()
     }
     /// Whether a round would find anything to do here.
     pub fn has_work(&self) -> bool {
@@ -370,6 +375,21 @@ impl<W> Worker<W> {
             }
             (Node::Worker(worker), Message::Graphs(mail)) => self.rounds.mail(worker, mail, &mut scope),
             (Node::Worker(worker), Message::Moving(mail)) => self.on_moving(worker, mail, actions),
+            (Node::Worker(worker), Message::Dealt { round, entities, last }) => {
+                let expected = self.rounds.last().next();
+                if round != expected || (self.is_idle() != self.rekeying.is_resting()) {
+                    return Err(why::ANOTHER_ROUND);
+                }
+                let entities = entities.unpack(&self.layout()).map_err(|_| why::NO_WRITES)?;
+                self.rekeying.dealt(worker, entities, last)
+            }
+            (Node::Worker(worker), Message::DealtTaken(round)) => {
+                // The last ones come when the round is under way, or over.
+                if round == self.rounds.last().next() {
+                    self.rekeying.taken(worker)?;
+                }
+                Ok(())
+            }
             (Node::Worker(worker), Message::Long(mail)) => self.longs.receive(worker, mail, &mut self.ground, actions),
             _ => Err(why::NOT_FOR_THIS),
         }
@@ -427,6 +447,10 @@ impl<W> Worker<W> {
         if moves && !(begin.controls.len() == 1 && self.may_depart()) {
             return Err(why::MIGRATION);
         }
+        let rekeyed = self.ground.rekeyed_by(&begin.controls);
+        if !rekeyed.is_empty() && !self.ground.rests() {
+            return Err(why::MOVES);
+        }
         (self.position.time, self.position.chain, self.woke) = (begin.time, begin.before, false);
         let releases =
             begin.controls.iter().any(Control::may_release) && !self.ground.catalog().quarantine().is_empty();
@@ -447,14 +471,19 @@ impl<W> Worker<W> {
         if moves || repartitions || begin.controls.iter().any(Control::is_deployment) {
             self.longs.begin_all_again(&mut self.ground);
         }
+        self.rekeying.begin(begin.round, rekeyed, self.ground.others(), actions);
         self.next = Some(Next::Begin(Box::new(begin)));
         Ok(())
     }
 
     /// Does what follows, once the state is changed.
     fn go_on(&mut self, actions: &mut Vec<Action<W>>) {
+        if !self.ground.is_changing() {
+            self.rekeying.go_on(&mut self.ground, self.config.piece_bytes, self.config.step_max, actions);
+        }
         while !self.ground.is_changing()
             && !self.incoming.is_awaited()
+            && self.rekeying.is_resting()
             && let Some(next) = self.next.take()
         {
             self.arrive(actions);

@@ -1,4 +1,5 @@
 mod mails;
+mod rekeying;
 
 use styx_transcript::{did, scenario, told};
 
