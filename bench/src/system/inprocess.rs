@@ -237,7 +237,7 @@ impl Connection for Direct {
         };
         let waiter = Waiter::Stream { ticket, to: self.to.clone() };
         if call.read_only {
-            self.handle.query(request, waiter)
+            self.handle.query(Arc::new(request), waiter)
         } else {
             self.handle.submit(Arc::new(request), waiter, false)
         }
