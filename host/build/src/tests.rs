@@ -320,7 +320,7 @@ fn what_is_wrong_in_typescript_is_said_with_its_line() {
         ),
         (
             "shop.ts",
-            format!("{head}}});\nexport const other = operator(\"shop 2\", {{ sell() {{}} }});"),
+            format!("{head}sell() {{}} }});\nexport const other = operator(\"shop 2\", {{ sell() {{}} }});"),
             "shop.ts:4: the operator's name \"shop 2\" is not allowed: start with a letter, then use letters, digits, _ and -, at most 64",
         ),
         (

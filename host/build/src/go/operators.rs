@@ -60,10 +60,12 @@ fn declared(line: &str) -> Option<&str> {
     (name != "_" && name.chars().all(is_of_word)).then_some(name)
 }
 
+/// Whether a word is in a line, outside of its texts.
 fn has_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let (before, after) = (&line[..at], &line[at + word.len()..]);
-        !before.ends_with(is_of_word) && !after.starts_with(is_of_word)
+        let is_text = before.matches('"').count() % 2 == 1;
+        !is_text && !before.ends_with(is_of_word) && !after.starts_with(is_of_word)
     })
 }
 

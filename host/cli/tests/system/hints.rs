@@ -11,7 +11,7 @@ use styx_server::config::ServerConfig;
 const CRATES: [&str; 8] = ["protocol", "driver", "engine", "storage", "transport", "build", "server", "cli"];
 
 /// Flags of other programs: those that build guests, and cargo, which builds and tests Styx.
-const FLAGS_OF_OTHERS: [&str; 36] = [
+const FLAGS_OF_OTHERS: [&str; 37] = [
     "clear",
     "config",
     "crate-type",
@@ -42,6 +42,7 @@ const FLAGS_OF_OTHERS: [&str; 36] = [
     "quiet",
     "release",
     "sdk",
+    "stay",
     "target",
     "test",
     "version",
