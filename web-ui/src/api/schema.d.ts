@@ -781,6 +781,8 @@ export interface components {
             active: boolean;
             app: string;
             deployment: string;
+            /** @description Operators whose entities were placed anew, since their keys got a prefix or lost it. */
+            rekeyed?: components["schemas"]["Rekeyed"][];
             /** @description Of operators that say of what type their entities are, and have some: whether they are. */
             state?: components["schemas"]["StateSurvey"][];
         };
@@ -995,6 +997,8 @@ export interface components {
             /** @description True if it was only checked; absent otherwise. */
             dry_run?: boolean | null;
             operators: components["schemas"]["OperatorSummary"][];
+            /** @description Operators whose entities are placed anew, since their keys get a prefix or lose it. */
+            rekeyed?: components["schemas"]["Rekeyed"][];
             /** @description Of operators that say of what type their entities are, and have some: whether they are. */
             state?: components["schemas"]["StateSurvey"][];
         };
@@ -1732,6 +1736,17 @@ export interface components {
             /** @description `ready`. */
             status: string;
         };
+        /** @description An operator whose entities are placed anew. */
+        Rekeyed: {
+            /**
+             * Format: int64
+             * @description How many entities it has.
+             */
+            entities: number;
+            /** @description The prefix that its keys have with the version; null if they have none any more. */
+            key_prefix?: string | null;
+            operator: string;
+        };
         Released: {
             id: string;
             released: boolean;
@@ -2347,6 +2362,8 @@ export interface operations {
                 dry_run?: boolean;
                 /** @description Deploy it though calls between apps break, or entities are not of the type that it says. */
                 force?: boolean;
+                /** @description Keys of an operator may get a prefix with it, or lose theirs: its entities are placed anew, and calls wait as long. */
+                rekey?: boolean;
             };
             header?: never;
             path: {
@@ -2410,6 +2427,8 @@ export interface operations {
             query?: {
                 /** @description Change it though calls between apps break, or entities are not of the type that the version says. */
                 force?: boolean;
+                /** @description Keys of an operator may get a prefix with it, or lose theirs: its entities are placed anew, and calls wait as long. */
+                rekey?: boolean;
             };
             header?: never;
             path: {
