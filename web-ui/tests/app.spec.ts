@@ -58,7 +58,7 @@ test('a function is called from its form', async ({ page }) => {
 test('what is too much, or of another type, is refused, and the page goes on', async ({ page }) => {
   const check = watch(page, server.admin);
   await page.goto(`${server.admin}/apps/shop/drawer/keep`);
-  await page.getByLabel('key', { exact: true }).fill('much');
+  await page.getByLabel('key', { exact: true }).fill('big');
   const value = page.getByLabel('value');
   await value.evaluate((input: HTMLTextAreaElement) => {
     // As a paste does it: to type so much takes minutes.
@@ -68,7 +68,7 @@ test('what is too much, or of another type, is refused, and the page goes on', a
   });
   await page.getByRole('button', { name: 'Call' }).click();
   await expect(page.locator('.result').getByRole('alert')).toContainText(/TOO_LARGE|LIMIT_EXCEEDED/);
-  expect((await fetch(`${server.admin}/v1/state/shop/drawer/much`)).status).toBe(404);
+  expect((await fetch(`${server.admin}/v1/state/shop/drawer/big`)).status).toBe(404);
   await value.fill('7');
   await page.getByRole('button', { name: 'Call' }).click();
   await expect(page.locator('.result pre')).toHaveText('7');
