@@ -325,7 +325,7 @@ fn what_is_wrong_in_typescript_is_said_with_its_line() {
         ),
         (
             "shop.ts",
-            format!("import {{ operator }} from \"styx-sdk\";\noperator(\"shop\", {{ sell() {{}} }});\nconst lonely = operator(\"lonely\", {{}});"),
+            "import { operator } from \"styx-sdk\";\noperator(\"shop\", { sell() {} });\nconst lonely = operator(\"lonely\", {});".to_owned(),
             "shop.ts:3: the operator \"lonely\" has no function: give it one, as in { add(ctx, n: number) { … } }",
         ),
         (

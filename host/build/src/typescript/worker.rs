@@ -42,7 +42,7 @@ pub struct Answer {
 /// Has this process keep the tools of an SDK from now on.
 pub fn keep(sdk: &Path) -> io::Result<()> {
     let mut kept = WORKER.lock().expect("nobody panics with it");
-    if !kept.as_ref().is_some_and(|worker| worker.sdk == sdk) {
+    if kept.as_ref().is_none_or(|worker| worker.sdk != sdk) {
         *kept = Some(Worker::start(sdk)?);
     }
     Ok(())
