@@ -68,8 +68,8 @@ test("names that are not allowed are refused", () => {
     }
     return "none";
   };
-  assert.equal(message(() => operator("1st", {})), `the operator's name "1st" ${rule}`);
+  assert.equal(message(() => operator("1st", { f() {} })), `the operator's name "1st" ${rule}`);
   assert.equal(message(() => operator("a", { "b c"() {} })), `the function's name "a.b c" ${rule}`);
-  assert.equal(message(() => operator("a", {}, { keyPrefix: "" })), `a: keyPrefix "" ${rule}`);
+  assert.equal(message(() => operator("a", { f() {} }, { keyPrefix: "" })), `a: keyPrefix "" ${rule}`);
   assert.match(message(() => new Host([item, { ...item }])), /^the operator item is declared twice/);
 });

@@ -66,7 +66,7 @@ test("an operator tells of what type its values are", () => {
   assert.deepEqual(JSON.parse(state!), schema);
   assert.equal(migrate, '{"type":"boolean"}');
   assert.deepEqual(described("plain"), { "styx.state": '{"anyOf":[{"type":"string"},{"type":"null"}]}' });
-  assert.throws(() => operator("lost", {}, { migrate: (old) => old }), /lost migrates, and does not say to what/);
+  assert.throws(() => operator("lost", { f() {} }, { migrate: (old) => old }), /lost migrates, and does not say to what/);
 });
 
 test("what is of an earlier type is migrated when it is read", () => {
