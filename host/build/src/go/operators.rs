@@ -51,7 +51,8 @@ fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
 fn declared(line: &str) -> Option<&str> {
     let (before, _) = line.split_once(DECLARES)?;
     let (variable, package) = before.split_once('=')?;
-    if !package.trim().ends_with('.') {
+    let package = package.trim().strip_suffix('.')?;
+    if !package.chars().all(is_of_word) {
         return None;
     }
     let mut words = variable.trim_end_matches([':', ' ']).split_whitespace();
