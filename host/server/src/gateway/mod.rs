@@ -37,6 +37,7 @@ pub use parameter::Parameter;
 pub use path::decode;
 pub use request::{Call, IDEMPOTENCY_KEY_BYTES_MAX, check_idempotency_key, derived_id, fresh_id, parse_id, prepare};
 pub use state_schema::StateSchema;
+#[cfg(feature = "kafka")]
 pub(crate) use watching::watch;
 
 use std::sync::Arc;
