@@ -81,9 +81,8 @@ impl<'a> TypeScriptGuest<'a> {
 
     /// Has a process of its own pack it.
     fn pack(&self, request: &Request, progress: &dyn Progress) -> Result<(), BuildError> {
-        let mut tool = Command::new("node");
-        tool.arg(request.sdk.join("tools/build.mjs"))
-            .arg(request.directory)
+        let mut tool = worker::tool(request.sdk);
+        tool.arg(request.directory)
             .arg(request.entry)
             .arg("--sdk")
             .arg(request.sdk)
@@ -91,8 +90,6 @@ impl<'a> TypeScriptGuest<'a> {
             .arg(request.wit)
             .arg("-o")
             .arg(request.output)
-            .env_remove("NODE_OPTIONS")
-            .env_remove("NODE_PATH")
             .current_dir(self.directory);
         let finished = command::run(&mut tool, None, |line| progress.detail(line))?;
         if finished.succeeded {

@@ -39,6 +39,13 @@ pub struct Answer {
     pub error: Option<String>,
 }
 
+/// What runs the tools of an SDK.
+pub fn tool(sdk: &Path) -> Command {
+    let mut node = Command::new("node");
+    node.arg(sdk.join("tools/build.mjs")).env_remove("NODE_OPTIONS").env_remove("NODE_PATH");
+    node
+}
+
 /// Has this process keep the tools of an SDK from now on.
 pub fn keep(sdk: &Path) -> io::Result<()> {
     let mut kept = WORKER.lock().expect("nobody panics with it");
@@ -60,9 +67,8 @@ pub fn build(request: &Request, on_line: impl FnMut(&str)) -> Option<Answer> {
 impl Worker {
     fn start(sdk: &Path) -> io::Result<Self> {
         let (lines, writer) = io::pipe()?;
-        let mut command = Command::new("node");
-        command.arg(sdk.join("tools/build.mjs")).arg("--stay").env_remove("NODE_OPTIONS").env_remove("NODE_PATH");
-        command.stdin(Stdio::piped()).stdout(writer.try_clone()?).stderr(writer);
+        let mut command = tool(sdk);
+        command.arg("--stay").stdin(Stdio::piped()).stdout(writer.try_clone()?).stderr(writer);
         let mut child = command.spawn()?;
         // Its ends of the pipe are the only ones: when it is gone, reading ends.
         drop(command);

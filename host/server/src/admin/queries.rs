@@ -6,6 +6,9 @@ use std::time::Duration;
 use axum::extract::FromRef;
 use axum::http::StatusCode;
 use styx_driver::wire::{AdminQuery, Overview, Response};
+use styx_protocol::attempt::Entry;
+use styx_protocol::ids::OperatorId;
+use tokio::time::timeout;
 
 use super::Admin;
 use crate::handle::{Failure, Handle};
@@ -13,6 +16,8 @@ use crate::http::{ApiError, Shutdown};
 
 /// How often whoever waits looks whether there is still something to wait for.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
+/// How long workers are waited for that look through what they have.
+const SAMPLE_MAX: Duration = Duration::from_secs(10);
 
 /// The handle of whatever serves here, asked in a way that ends when it cannot answer.
 #[derive(Clone)]
@@ -35,7 +40,7 @@ impl Queries {
     pub(super) async fn ask(&self, query: AdminQuery) -> Result<Response, ApiError> {
         let mut answer = pin!(self.handle.read(query));
         loop {
-            match tokio::time::timeout(POLL_INTERVAL, &mut answer).await {
+            match timeout(POLL_INTERVAL, &mut answer).await {
                 Ok(Some(answer)) => return Ok(answer),
                 Ok(None) if self.shutdown.begun() => return Err(ApiError::shutting_down()),
                 Ok(None) => return Err(Failure::Unavailable.into()),
@@ -46,6 +51,23 @@ impl Queries {
                     }
                 }
             }
+        }
+    }
+
+    /// Some entities of an operator, at most so many and so many bytes of them from each worker; and how many there are.
+    ///
+    /// # Errors
+    /// Nobody can say, or not in time.
+    pub(super) async fn sample(
+        &self,
+        operator: OperatorId,
+        limit: u32,
+        bytes: u64,
+    ) -> Result<(Vec<Entry>, u64), ApiError> {
+        let sample = self.ask(AdminQuery::Sample { operator: operator.0, limit, bytes });
+        match timeout(SAMPLE_MAX, sample).await.unwrap_or_else(|_| Err(Failure::Unavailable.into()))? {
+            Response::Sample { entries, entities } => Ok((entries, entities)),
+            other => Err(unexpected(&other)),
         }
     }
 

@@ -1,23 +1,15 @@
 //! Rekeying: a version with which keys of operators get a prefix or lose theirs, so that entities live elsewhere. Calls wait
 //! while they are placed anew, so it is done when it was asked for.
 
-use std::time::Duration;
-
 use axum::http::StatusCode;
 use serde::Serialize;
-use styx_driver::wire::{AdminQuery, Response};
 use styx_protocol::abort::Abort;
 use styx_protocol::deployment::Deployment;
 use styx_protocol::machine::coordinator::MIGRATION_UNDER_WAY;
-use tokio::time::timeout;
 use utoipa::ToSchema;
 
-use super::queries::{Queries, unexpected};
-use crate::handle::Failure;
+use super::queries::Queries;
 use crate::http::ApiError;
-
-/// How long workers are waited for.
-const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// An operator whose entities are placed anew.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -37,12 +29,7 @@ pub(super) async fn of(queries: &Queries, deployment: &Deployment, wanted: bool)
     let catalog = queries.handle.catalog();
     let mut rekeyed = Vec::new();
     for (id, spec) in catalog.rekeyed_by(deployment) {
-        let count = AdminQuery::Sample { operator: id.0, limit: 1, bytes: 1 };
-        let answer = timeout(ANSWER_MAX, queries.ask(count)).await;
-        let entities = match answer.unwrap_or_else(|_| Err(Failure::Unavailable.into()))? {
-            Response::Sample { entities, .. } => entities,
-            other => return Err(unexpected(&other)),
-        };
+        let (_, entities) = queries.sample(id, 1, 1).await?;
         rekeyed.push(Rekeyed { operator: spec.name.clone(), key_prefix: spec.key_prefix.clone(), entities });
     }
     let Some(Rekeyed { operator, key_prefix, entities }) = rekeyed.first() else { return Ok(rekeyed) };

@@ -5,24 +5,19 @@ use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
 use serde::Serialize;
-use styx_driver::wire::{AdminQuery, Response};
 use styx_protocol::attempt::Entry;
 use styx_protocol::deployment::{Deployment, OperatorSpec};
 use styx_protocol::entity::Key;
-use tokio::time::timeout;
 use utoipa::ToSchema;
 
-use super::queries::{Queries, unexpected};
+use super::queries::Queries;
 use crate::gateway::StateSchema;
-use crate::handle::Failure;
 use crate::http::{ApiError, shorten};
 
 /// Entities that are looked at, of an operator, and bytes of them from each worker.
 const ENTITIES_MAX: u32 = 1000;
 const BYTES_MAX: u64 = 16 << 20;
-/// How long workers are waited for…
-const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// …and how long those of an app are compared with their schemas.
+/// How long those of an app are compared with their schemas.
 const TIME_MAX: Duration = Duration::from_secs(10);
 /// Those that are told of.
 const EXAMPLES_MAX: usize = 3;
@@ -59,12 +54,9 @@ pub(super) async fn of(queries: &Queries, deployment: &Deployment) -> Result<Vec
     let mut samples = Vec::new();
     for spec in deployment.operators.iter().filter(|spec| spec.state.schema.is_some()) {
         let Some(id) = catalog.operator_id(&deployment.app, &spec.name) else { continue };
-        let sample = AdminQuery::Sample { operator: id.0, limit: ENTITIES_MAX, bytes: BYTES_MAX };
-        let answer = timeout(ANSWER_MAX, queries.ask(sample)).await;
-        match answer.unwrap_or_else(|_| Err(Failure::Unavailable.into()))? {
-            Response::Sample { entities: 0, .. } => {}
-            Response::Sample { entries, entities } => samples.push((spec.clone(), entries, entities)),
-            other => return Err(unexpected(&other)),
+        let (entries, entities) = queries.sample(id, ENTITIES_MAX, BYTES_MAX).await?;
+        if entities > 0 {
+            samples.push((spec.clone(), entries, entities));
         }
     }
     super::deploy::blocking(move || {
