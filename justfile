@@ -23,12 +23,15 @@ demo *args: setup
     {{ if path_exists("target/release/.complete") == "true" { "just build" } else { lean } }}
     target/release/styx-demo {{args}}
 
+# Scripts below `build` are not asked for by their recipes, which build again: Cargo would wait until it has compiled the mutants.
+
 # Everything that must pass: set up, build, all tests; and how long each took
 test:
     @{{timed}} begin
     {{timed}} just setup languages servers
     {{timed}} cargo test {{checked}} --workspace --quiet --no-run
-    @{{timed}} beside just build lint
+    # The product takes the place of the programs that the system's tests run: it comes last.
+    @{{timed}} beside just lint build
     RUST_TEST_THREADS=$(($(getconf _NPROCESSORS_ONLN) * 2)) {{timed}} cargo test {{checked}} --workspace --quiet
     @{{timed}} join
     {{timed}} just mutants
@@ -38,9 +41,10 @@ test:
     {{timed}} just test-typescript
     {{timed}} just test-guests
     {{timed}} just test-c
-    {{timed}} just test-clients
+    {{timed}} scripts/clients-tests.sh
+    {{timed}} just test-alerts
     {{timed}} target/release/styx-bench languages
-    {{timed}} just ui-test
+    {{timed}} scripts/console.sh test
     @{{timed}} join
     {{timed}} target/release/styx-bench budget
     {{timed}} target/release/styx-bench run --results target/test-results --system inprocess --closed --seconds 1 ycsb-t
@@ -99,20 +103,23 @@ servers:
     @scripts/servers/s3.sh install || echo "  tests against an S3 server will be skipped" >&2
     @scripts/servers/postgres.sh install || echo "  PostgreSQL will be missing in comparisons" >&2
 
-# The Python SDK's own tests
+# The Python SDK's own tests; its part in C is what its sources make
 test-python:
+    scripts/python-native.sh check
     scripts/python-tests.sh
 
 # The Go SDK's own tests
 test-go: languages
     scripts/go-tests.sh
 
-# The C SDK's own tests, and those of the C guests, on this machine's processor
+# The C SDK's own tests, and those of the C guests, on this machine's processor; the C library that is committed is what zig makes
 test-c:
+    scripts/c-library.sh check
     scripts/c-tests.sh
 
-# The TypeScript SDK's own tests, and those of guests in TypeScript
+# The TypeScript SDK's own tests, and those of guests in TypeScript; the engine that is committed is what its sources make
 test-typescript: languages
+    scripts/quickjs.sh check
     scripts/typescript-tests.sh
 
 # The clients in Python and TypeScript, and what `styx generate client` writes, against a real server
@@ -131,6 +138,10 @@ test-packages: packages
 test-guests:
     cargo test {{checked}} --quiet --manifest-path guests/Cargo.toml
 
+# The alert rules of docs/operate/monitoring, evaluated on series, and the dashboard's questions read, by Prometheus' promtool
+test-alerts:
+    @scripts/alerts-tests.sh
+
 # The console in a real browser, against real servers; what is committed of it is what its sources make. Arguments are Playwright's
 ui-test *args: build
     @scripts/console.sh test {{args}}
@@ -139,6 +150,14 @@ ui-test *args: build
 ui:
     UPDATE_DESCRIPTION=1 cargo test {{checked}} --quiet -p styx-engine -p styx-server -p styx-cli -p styx-bench --lib the_console_knows
     @scripts/console.sh build
+
+# Make the engine of guests in TypeScript, after a change in sdk/typescript/engine or of the SDK for C
+quickjs:
+    @scripts/quickjs.sh
+
+# Make the part of Python guests that is in C, after a change in sdk/python/native
+python-native:
+    @scripts/python-native.sh
 
 # Take the pictures of the console that documents show
 ui-pictures: build
@@ -176,7 +195,7 @@ model *args:
     cargo build {{checked}} --quiet --workspace --bin styx-model
     target/release/styx-model {{args}}
 
-# Plant each bug, in the protocol and around it; the simulator must catch every one. `--sample 50`: small bugs by chance, in any deciding line
+# Plant each bug, in the protocol and around it; the simulator must catch every one; `--seed 1` searches for all of them. `--sample 50`: small bugs by chance, in any deciding line
 [positional-arguments]
 mutants *args:
     {{ if args =~ '--(sample|only|survivors-of|list|crate)' { "cargo build " + checked + " --quiet --workspace --bin styx-mutants && nice target/release/styx-mutants" } else { "cargo build " + checked + " --quiet --workspace --bin styx-dst && target/release/styx-dst --mutants" } }} "$@"

@@ -9,13 +9,14 @@ use serde_json::{Value, json};
 use styx_harness::Options;
 use styx_protocol::modes::Modes;
 
-use crate::load::{self, Pace, Ramp, Trial};
+use crate::load::{self, Booked, Pace, Ramp, Trial};
+use crate::machine::Watch;
 use crate::progress::Progress;
 use crate::result::{Checked, Outcome, Run, Series};
 use crate::system::{
     Disturbance, Driver, Goal, InProcess, InProcessOptions, Mode, Postgres, Styx, StyxOptions, System, TwoPhase,
 };
-use crate::workload::{Choice, Language, Workload};
+use crate::workload::{self, Call, Choice, Language, Workload};
 
 /// From the loss of a worker to that of the next one, and to its return.
 const ROUND: Duration = Duration::from_secs(12);
@@ -95,10 +96,10 @@ pub struct Plan {
     /// Most transactions of an epoch [default: the server's; 2000 in process]
     #[arg(long, global = true)]
     pub epoch: Option<usize>,
-    /// In process: which parts of the protocol are on: aria, reordering, fallback or caching
-    #[arg(long, default_value = "caching", value_parser = modes, global = true)]
+    /// Which parts of the protocol of Styx are on: aria, reordering, fallback or caching
+    #[arg(long, default_value_t, global = true)]
     #[serde(skip)]
-    pub modes: (&'static str, Modes),
+    pub modes: Modes,
     /// Where requests are made durable: `memory`, or `embedded` with fsync
     #[arg(long, default_value = "embedded", global = true)]
     pub log: String,
@@ -158,12 +159,6 @@ pub struct Plan {
     pub guests: PathBuf,
 }
 
-/// A step of the ladder from Aria to everything.
-pub fn modes(name: &str) -> Result<(&'static str, Modes), String> {
-    let found = Modes::LADDER.into_iter().find(|(known, _)| *known == name);
-    found.ok_or_else(|| "it can be aria, reordering, fallback or caching".into())
-}
-
 impl Plan {
     /// Starts the system, fills the app, measures, checks the state and stops the system.
     pub fn measure(&self, choice: &Choice, series: Option<Series>) -> anyhow::Result<Outcome> {
@@ -172,24 +167,29 @@ impl Plan {
     }
 
     async fn measured(&self, choice: &Choice, series: Option<Series>) -> anyhow::Result<Outcome> {
-        let workload: Arc<dyn Workload> = choice.workload()?.into();
+        let booked = Arc::new(Booked::new(choice.workload()?));
+        let workload = &*booked.workload;
         let title = [workload.name(), self.language(), self.system.name()].into_iter().chain(self.driver_name());
         let title = title.collect::<Vec<_>>().join(" ");
         let progress = Progress::new(&title);
+        let watch = Watch::begin();
         progress.stage("starting");
-        let system = self.start(&*workload).await?;
+        let system = self.start(workload).await?;
         if let Some(workers) = self.from.filter(|workers| *workers < self.workers) {
             system.place(workers).await?;
         }
         progress.stage("filling");
-        load::fill(&*system, &*workload, &progress).await?;
+        load::fill(&*system, workload, &progress).await?;
         if self.migrate.is_some() && self.snapshots.as_deref() != Some("none") {
             progress.stage("taking a snapshot");
             system.keep().await?;
         }
-        let seen = self.loaded(&*system, &workload, &progress).await;
+        let seen = self.loaded(&*system, &booked, &progress).await;
         let checks = match &seen {
-            Ok(_) => check(&*system, &workload).await,
+            Ok(_) => {
+                progress.stage("checking");
+                check(&*system, &booked).await
+            }
             Err(_) => Ok(Vec::new()),
         };
         system.stop().await?;
@@ -197,6 +197,7 @@ impl Plan {
         let driver = self.driver_name().unwrap_or("direct");
         let mut outcome = Outcome::new(self.system.name(), driver, workload.name(), self.language());
         outcome.configuration = self.configuration(choice)?;
+        outcome.surroundings = Some(watch.end());
         (outcome.series, outcome.runs, outcome.peak, outcome.usual) = (series, runs, peak, usual);
         outcome.checks = checks?;
         Ok(outcome)
@@ -205,7 +206,7 @@ impl Plan {
     async fn loaded(
         &self,
         system: &dyn System,
-        workload: &Arc<dyn Workload>,
+        booked: &Arc<Booked>,
         progress: &Progress,
     ) -> anyhow::Result<(Vec<Run>, Option<usize>, usize)> {
         let measured = Duration::from_secs_f64(self.seconds);
@@ -215,7 +216,7 @@ impl Plan {
             (None, false) => {
                 let step = Duration::from_secs_f64(self.step);
                 let ramp = Ramp { window: self.window, step, measured, seed: self.seed };
-                let found = ramp.run(system, workload, progress).await?;
+                let found = ramp.run(system, booked, progress).await?;
                 let runs: Vec<Run> = found.trials.iter().map(Run::from).collect();
                 // A system that bears no rate at all is told of by its closed loop.
                 return Ok((runs, found.peak, found.usual.unwrap_or(0)));
@@ -225,7 +226,7 @@ impl Plan {
         progress.stage("measuring");
         let (disturbances, warm_up) = (self.disturbances(), measured / 4);
         let trial = Trial { pace, warm_up, measured, lag_max, disturbances, seed: self.seed };
-        let seen = trial.run(system, workload, progress).await?;
+        let seen = trial.run(system, booked, progress).await?;
         Ok((vec![Run::from(&seen)], None, 0))
     }
 
@@ -259,10 +260,16 @@ impl Plan {
             self.losses.is_none() || self.seconds >= least as f64,
             "so many --losses take longer: give --seconds {least}"
         );
+        let known: &[&str] = match self.system {
+            Kind::Styx | Kind::Inprocess => &[],
+            Kind::Postgres => &["ycsb-t", "transfer", "tpcc", "tpcc-full"],
+            Kind::Native | Kind::TwoPhase => &["ycsb-t", "transfer"],
+        };
         ensure!(
-            matches!(self.system, Kind::Styx | Kind::Inprocess) || ["ycsb-t", "transfer"].contains(&workload.name()),
-            "--system {} has ycsb-t and transfer, not {}",
+            known.is_empty() || known.contains(&workload.name()),
+            "--system {} has {}, not {}",
             self.system.name(),
+            known.join(", "),
             workload.name()
         );
         ensure!(workload.languages().contains(&self.guest), "there is no app of {} in this language", workload.name());
@@ -284,7 +291,7 @@ impl Plan {
                     native,
                     threads: self.threads.unwrap_or(cores),
                     epoch: self.epoch.unwrap_or(2000),
-                    modes: self.modes.1,
+                    modes: self.modes,
                     durable: self.log == "embedded",
                     backlog: self.window.max(8192),
                 };
@@ -301,7 +308,11 @@ impl Plan {
         flag("--threads", self.threads.map(|threads| threads.to_string()));
         flag("--epoch-max-size", self.epoch.map(|epoch| epoch.to_string()));
         flag("--compress", self.compress.clone());
+        flag("--modes", Some(self.modes.to_string()));
         let mut log_flags = vec!["--log".to_owned(), self.log.clone()];
+        if self.workers > 0 {
+            log_flags.extend(["--modes".to_owned(), self.modes.to_string()]);
+        }
         log_flags.extend(self.compress.iter().flat_map(|when| ["--compress".to_owned(), when.clone()]));
         match self.snapshots.as_deref() {
             None => {}
@@ -383,7 +394,7 @@ impl Plan {
             ("workload", json!(format!("{choice:?}"))),
             ("pace", pace),
             ("connections", json!(self.connections())),
-            ("modes", json!(self.modes.0)),
+            ("modes", json!(self.modes.to_string())),
         ];
         let mut all: std::collections::BTreeMap<String, Value> = serde_json::from_value(json!(self))?;
         all.extend(more.map(|(name, value)| (name.to_owned(), value)));
@@ -391,13 +402,17 @@ impl Plan {
     }
 }
 
-/// Reads the state and says what holds.
-async fn check(system: &dyn System, workload: &Arc<dyn Workload>) -> anyhow::Result<Vec<Checked>> {
+/// Makes some calls one at a time, then reads the state, and says what holds.
+async fn check(system: &dyn System, booked: &Arc<Booked>) -> anyhow::Result<Vec<Checked>> {
     let mut connection = system.open(true).await?.into_iter().next().expect("a system has a connection");
-    let (workload, runtime) = (workload.clone(), tokio::runtime::Handle::current());
+    let (booked, runtime) = (booked.clone(), tokio::runtime::Handle::current());
     let checks = tokio::task::spawn_blocking(move || {
-        let mut read = |call: &crate::workload::Call| runtime.block_on(load::ask(&mut *connection, call));
-        workload.check(&mut read)
+        let mut ask = |calls: &[Call]| runtime.block_on(load::ask(&mut *connection, calls));
+        let Booked { workload, ledger } = &*booked;
+        let judged = workload::judged(&**workload, &mut ask, ledger);
+        let mut checks = workload.check(&mut ask, ledger);
+        checks.push(judged);
+        checks
     });
     let checks = checks.await?.into_iter().map(|check| Checked {
         name: check.name.to_owned(),

@@ -45,6 +45,7 @@ test('a token is asked for, and kept for the tab', async ({ page, context }) => 
   const changes = page.getByRole('region', { name: 'Who has changed what' }).last();
   await expect(changes.getByRole('row', { name: /admin 127\.0\.0\.1 DELETE \/v1\/tokens\/\S+ 200$/ })).toBeVisible();
   await expect(changes.getByRole('row', { name: /admin 127\.0\.0\.1 POST \/v1\/tokens 20\d$/ })).toBeVisible();
+  await expect(changes.getByRole('row', { name: / (GET|HEAD) / })).toHaveCount(0);
   // Another tab knows nothing of it.
   const other = await context.newPage();
   await other.goto(server.admin);

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { expect, test } from '@playwright/test';
 import { isAccessible, look, title, watch } from './pages';
-import { BUNDLE, Server } from './server';
+import { BUNDLE, ROOMS, Server } from './server';
 
 let server: Server;
 test.beforeAll(async () => {
@@ -44,7 +44,7 @@ test('a function is called from its form', async ({ page }) => {
   await page.getByLabel('items').fill('{"apple": "two"}');
   await page.getByRole('button', { name: 'Call' }).click();
   await expect(page.getByRole('alert').filter({ hasText: 'BAD_ARGUMENTS' })).toBeVisible();
-  // Calls and their fuel are beside the function; every call of a form is watched.
+  // Calls and their fuel are beside the function.
   await expect(page.locator('.figures-line').first()).toContainText(/fuel [1-9]/);
   // What it has left.
   await page.goto(`${server.admin}/state/shop/order/o1`);
@@ -261,6 +261,48 @@ test('digits of long numbers are kept, on the way there and back', async ({ page
   expect(exact).toContain('12345678901234567890');
 });
 
+test('with another key prefix entities are placed anew if that is wanted, and back again', async ({ page }) => {
+  // Another version is compiled.
+  test.setTimeout(300_000);
+  const check = watch(page, server.admin);
+  await server.deploy('filing');
+  const keys = ['a:1', 'a:2', 'b:1'];
+  for (const key of keys) await server.call(`filing/drawer/${key}/keep`, [key]);
+  const areThere = async () => {
+    for (const key of keys) {
+      const entity = (await (await fetch(`${server.admin}/v1/state/filing/drawer/${key}`)).json()) as {
+        value: unknown;
+      };
+      expect(entity.value).toBe(key);
+    }
+  };
+  await page.goto(`${server.admin}/apps/filing`);
+  const versions = page.getByRole('region', { name: 'Versions' });
+  await page.getByLabel('Bundle or component').setInputFiles(ROOMS);
+  await expect(page.getByText('Keys of drawer get the prefix room: 3 entities')).toBeVisible({ timeout: 180_000 });
+  const deploy = page.getByRole('button', { name: 'Deploy filing', exact: true });
+  await expect(deploy).toBeDisabled();
+  await look(page, 'app-rekeyed');
+  await expect(versions.getByRole('row')).toHaveCount(2);
+  await page.getByLabel('Place them anew').check();
+  await deploy.click();
+  await expect(versions.getByRole('row')).toHaveCount(3, { timeout: 180_000 });
+  await expect(page.getByText('keys room:…')).toBeVisible();
+  await areThere();
+  await page.getByRole('button', { name: 'Roll back to it' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByRole('button', { name: 'Activate', exact: true }).click();
+  await expect(dialog.getByRole('alert')).toContainText('KEY_PREFIX_CHANGED');
+  await expect(dialog.getByRole('alert')).toContainText('its 3 entities');
+  await isAccessible(page);
+  await dialog.getByRole('button', { name: 'Activate it, and place entities anew' }).click();
+  await expect(dialog).toBeHidden();
+  await expect(versions.getByRole('row').nth(2)).toContainText('in force');
+  await expect(page.getByText('keys room:…')).toHaveCount(0);
+  await areThere();
+  check();
+});
+
 test('versions are rolled back, and an app is deleted by its name', async ({ page }) => {
   await server.deploy('other');
   await server.deploy('other');
@@ -334,6 +376,10 @@ test('a snapshot is taken', async ({ page }) => {
   await expect(newest).toBeVisible();
   // How to go back to it.
   const sequence = (await newest.getByRole('cell').first().textContent())!;
+  // Every byte of it is read.
+  await page.getByRole('button', { name: `Verify snapshot ${sequence}` }).click();
+  const whole = new RegExp(`^Snapshot ${sequence} is whole: [\\d,]+ entr(y|ies), [\\d,.]+ \\S+ were read$`);
+  await expect(page.getByText(whole)).toBeVisible();
   await page.getByLabel('To which snapshot').selectOption(sequence);
   await expect(
     page.getByText(new RegExp(`^styx snapshots restore ${sequence} --data-dir .styx --store /`)),

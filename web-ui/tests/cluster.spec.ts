@@ -31,6 +31,10 @@ function load(): { stop: () => Promise<unknown[]> } {
   };
 }
 
+/** A chart with figures in it. */
+const LONGEST = /^Longest epoch of each \d+ s: .* [0-9.]+ (µs|ms|s)$/;
+const LATENCY = /^Latency: p50 [0-9.]+ (µs|ms|s), p99 [0-9.]+ (µs|ms|s)$/;
+
 async function migrate(wanted: object): Promise<void> {
   const response = await fetch(`${server.admin}/v1/migrations`, { method: 'POST', body: JSON.stringify(wanted) });
   expect(response.ok, await response.text()).toBe(true);
@@ -93,8 +97,9 @@ test('a migration is watched, paused and cancelled @pictures', async ({ page }) 
   const under = page.getByRole('region', { name: /^Under way/ });
   await expect(under.getByText(/ a second for each worker/)).toBeVisible();
   await expect(under.getByText(/^[1-9][0-9,]* of [1-9][0-9,]*$/).first()).toBeVisible();
-  // What it costs those who call, second by second.
-  await expect(under.getByRole('img', { name: /^Longest epoch of each second: .* [0-9.]+ (µs|ms|s)$/ })).toBeVisible();
+  // What it costs those who call, as it goes on.
+  await expect(under.getByRole('img', { name: LONGEST })).toBeVisible();
+  await expect(under.getByRole('img', { name: LATENCY })).toBeVisible();
   // Since when it runs, how long, and how long it will, though nothing new comes of it for a while.
   await expect(under.getByText(/^Online\. Began at \d\d:\d\d:\d\d, has run for /)).toBeVisible();
   const runs = async () => Number(/has run for ([0-9.]+) s/.exec((await under.textContent()) ?? '')?.[1] ?? 0);
@@ -110,6 +115,15 @@ test('a migration is watched, paused and cancelled @pictures', async ({ page }) 
   await expect(under).toBeHidden();
   const ended = page.getByRole('region', { name: 'Ended migrations' }).getByRole('row');
   await expect(ended.nth(1)).toContainText(/cancelled.*copying [0-9.]+ s.*paused .* (s|ms|µs).*Online/);
+  // The same is there once it has ended, also for who comes later.
+  await ended
+    .nth(1)
+    .getByRole('button', { name: /^How mg_\d+_\d+ went$/ })
+    .click();
+  await expect(page).toHaveURL(/\/migrations\?went=mg_\d+_\d+$/);
+  await page.reload();
+  await expect(ended.nth(2).getByRole('img', { name: LONGEST })).toBeVisible();
+  await expect(ended.nth(2).getByRole('img', { name: LATENCY })).toBeVisible();
   expect(await calls.stop()).toEqual([]);
   check();
 });
@@ -136,6 +150,8 @@ test('of two who start a migration at once the second is told', async ({ page, c
 });
 
 test('how each of the methods went is in the history', async ({ page }) => {
+  const check = watch(page, server.admin);
+  const calls = load();
   await migrate({ only: [1] });
   await migrate({ balance: true, by: 'partitions', mode: 'immediate' });
   await migrate({ only: [1], mode: 'stop-and-restart' });
@@ -145,7 +161,50 @@ test('how each of the methods went is in the history', async ({ page }) => {
   await expect(rows.nth(1)).toContainText(/done.*worker 1 → 2.*copying .* (s|ms|µs).*Online/);
   await expect(rows.nth(2)).toContainText(/done.*everything at rest .* (s|ms).*Stop and restart/);
   await expect(rows.nth(3)).toContainText(/done.*worker 1 → 2.*Immediate/);
+  // And beside one another what calls took.
+  for (const at of [3, 1])
+    await rows
+      .nth(at)
+      .getByRole('button', { name: / went$/ })
+      .click();
+  await expect(rows.nth(2).getByRole('img', { name: LATENCY })).toBeVisible();
+  await expect(rows.nth(5).getByRole('img', { name: LATENCY })).toBeVisible();
+  await expect(page.locator('.during')).toHaveCount(4);
+  await expect(page.getByText('the last of it is still to come')).toHaveCount(0, { timeout: 30_000 });
   await look(page, 'migrations-history');
+  await rows
+    .nth(1)
+    .getByRole('button', { name: / went$/ })
+    .click();
+  await expect(page.locator('.during')).toHaveCount(2);
+  expect(await calls.stop()).toEqual([]);
+  check();
+});
+
+test('a plan that somebody has made is in its address', async ({ page }) => {
+  await page.goto(`${server.admin}/migrations?goal=moves&moves=3%2C17-20&worker=2&mode=immediate&limit=8&alone=2`);
+  await expect(page.getByLabel('Move partitions that I name')).toBeChecked();
+  await expect(page.getByRole('textbox', { name: 'Partitions' })).toHaveValue('3,17-20');
+  await expect(page.getByLabel('Worker that is to have them')).toHaveValue('2');
+  await expect(page.getByLabel('When they change their worker')).toHaveValue('immediate');
+  await expect(page.getByLabel('Most that each worker copies')).toHaveValue('8');
+  const alone = page.getByRole('button', { name: /^worker 2 / });
+  await expect(alone).toHaveAttribute('aria-pressed', 'true');
+  await alone.click();
+  await page.getByLabel('All to workers that I choose').check();
+  await page.getByRole('group', { name: 'Workers that are to have all' }).getByLabel('1').uncheck();
+  await page.getByLabel('Most that each worker copies').fill('');
+  await page.getByLabel('Shares are even by').selectOption('partitions');
+  const query = { goal: 'only', moves: '3,17-20', worker: '2', mode: 'immediate', only: '2', by: 'partitions' };
+  await expect(page).toHaveURL(({ searchParams }) => {
+    const found = Object.fromEntries(searchParams);
+    return JSON.stringify(Object.entries(found).sort()) === JSON.stringify(Object.entries(query).sort());
+  });
+  await page.reload();
+  await expect(page.getByRole('group', { name: 'Workers that are to have all' }).getByLabel('1')).not.toBeChecked();
+  // A worker that is not there any more is no choice.
+  await page.goto(`${server.admin}/migrations?goal=empty&worker=9`);
+  await expect(page.getByLabel('Worker to empty')).toHaveValue('1');
 });
 
 const SECONDS = 4;
@@ -169,7 +228,7 @@ const median = (sorted: number[]): number => sorted[Math.floor(sorted.length / 2
 
 test('a thousand partitions that move leave the page its sixty frames a second', async ({ page }) => {
   await migrate({ only: [1] });
-  await migrate({ only: [2], rate: 20_000, wait: false });
+  await migrate({ only: [2], rate: 5_000, wait: false });
   await page.goto(`${server.admin}/cluster`);
   await expect(page.getByRole('img', { name: /1024 are moving/ })).toBeVisible();
   // What the page itself has to do meanwhile is a small part of a processor, whatever else the machine does.
@@ -231,6 +290,27 @@ test('the form calls a function in a cluster, too', async ({ page }) => {
   await page.getByRole('button', { name: 'Call' }).click();
   await expect(page.getByText('committed')).toBeVisible();
   await isAccessible(page);
+});
+
+test('a partition that has most of the load is told of', async ({ page }) => {
+  let under = true;
+  const calls = (async () => {
+    const one = Array.from({ length: 200 }, (_, n) => ({ key: 'hot', n }));
+    while (under) {
+      await server.batch(
+        one.map(({ key, n }) => ({ app: 'shop', operator: 'stock', key, function: 'put', args: [n] })),
+      );
+    }
+  })();
+  await page.goto(server.admin);
+  const told = page.getByText(/^Partition \d+ has \d+ % of the load$/);
+  await expect(told).toBeVisible({ timeout: 60_000 });
+  await expect(page.getByText(/Most calls of that time were to shop\/stock\./)).toBeVisible();
+  await look(page, 'overview-hot');
+  await page.getByRole('link', { name: 'All partitions' }).click();
+  await title(page, 'Cluster');
+  under = false;
+  await calls;
 });
 
 test('a worker that is killed is told of, and when it is back', async ({ page }) => {

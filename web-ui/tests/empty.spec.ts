@@ -98,3 +98,58 @@ test('addresses that lead nowhere say so', async ({ page }) => {
   await page.goto(`${server.admin}/state/absent/none/key`);
   await expect(page.getByRole('alert')).toContainText('UNKNOWN_APP');
 });
+
+test('colours are as the system has them, until somebody says otherwise', async ({ page }) => {
+  const ground = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
+  await page.emulateMedia({ colorScheme: 'light' });
+  await page.goto(server.admin);
+  const light = await ground();
+  await page.getByLabel('Colours').selectOption('Dark');
+  await expect.poll(ground).not.toBe(light);
+  const dark = await ground();
+  await isAccessible(page);
+  await page.reload();
+  await expect(page.getByLabel('Colours')).toHaveValue('dark');
+  expect(await ground()).toBe(dark);
+  await page.getByLabel('Colours').selectOption('As the system');
+  await expect.poll(ground).toBe(light);
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await expect.poll(ground).toBe(dark);
+  await page.getByLabel('Colours').selectOption('Light');
+  await expect.poll(ground).toBe(light);
+});
+
+test('what needs attention is told on the overview', async ({ page }) => {
+  const check = watch(page, server.admin);
+  await page.goto(server.admin);
+  await expect(page.getByText('Serves 0 apps in one process')).toBeVisible();
+  await expect(page.locator('.notices .notice')).toHaveCount(0);
+  // It takes a full disk, and requests that end servers: what the server would tell then is put into what it tells.
+  await page.route('**/v1/attention', async route => {
+    const response = await route.fetch();
+    const disk = {
+      kind: 'disk-nearly-full',
+      urgent: false,
+      title: 'The disk of <b>one</b> is nearly full',
+      detail: '1.0 GiB of 100.0 GiB are free where its data directory is.',
+      action: 'Free some space.',
+    };
+    await route.fulfill({ response, json: { attention: [disk] } });
+  });
+  const status = {
+    ...{ generation: 1, live: true, workers: 1, catalog: 1, apps: 0, quarantined: 2, snapshots: 0 },
+    ...{ disk_full: true, log_stalled: false, state_full: false, full_apps: [] },
+  };
+  await page.route('**/v1/events', route =>
+    route.fulfill({ contentType: 'text/event-stream', body: `event: status\ndata: ${JSON.stringify(status)}\n\n` }),
+  );
+  await page.goto(server.admin);
+  await expect(page.getByRole('alert').getByText('The disk of the log is nearly full')).toBeVisible();
+  await expect(page.getByText('The disk of <b>one</b> is nearly full')).toBeVisible();
+  await expect(page.getByText('1.0 GiB of 100.0 GiB are free')).toBeVisible();
+  await expect(page.getByText('2 requests and apps set aside')).toBeVisible();
+  await look(page, 'overview-attention');
+  await page.getByRole('link', { name: 'Look at them' }).click();
+  await title(page, 'Quarantine');
+  check();
+});

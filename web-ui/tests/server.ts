@@ -12,6 +12,8 @@ const CACHE = join(import.meta.dirname, '../test-results/cache');
 export const BUNDLE = join(import.meta.dirname, 'app/shop/target/shop.zip');
 /** It calls the other one. */
 export const BUYER = join(import.meta.dirname, 'app/buyer/target/buyer.zip');
+/** A version of the shop, of nothing but its drawers, whose keys have a prefix. */
+export const ROOMS = join(import.meta.dirname, 'app/rooms/target/rooms.zip');
 
 interface Ready {
   ingress: string;

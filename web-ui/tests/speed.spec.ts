@@ -204,7 +204,14 @@ test('a thousand functions are found by name, and 64 workers are told apart', as
   await expect(page.getByRole('region', { name: 'Processes' }).last().getByRole('row')).toHaveCount(66);
   await expect(page.getByRole('img', { name: /worker 64 has 1024$/ })).toBeVisible();
   await page.getByRole('button', { name: /^worker 64 / }).click();
+  await expect(page).toHaveURL(/\/cluster\?alone=64$/);
+  await page.reload();
   await expect(page.getByRole('button', { name: /^worker 64 / })).toHaveAttribute('aria-pressed', 'true');
+  // So many rows are in a box: the map is not far down.
+  const map = await page.getByRole('img', { name: /Partitions by worker/ }).boundingBox();
+  expect(map!.y).toBeLessThan(1500);
+  const edge = await page.getByRole('region', { name: 'Partitions' }).first().boundingBox();
+  expect(edge!.x + edge!.width - map!.x - map!.width, 'up to the edge').toBeLessThan(24);
   await look(page, 'cluster-64');
 });
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::booked::Booked;
 use super::pace::Pace;
 use super::trial::{Measured, Trial};
 use crate::progress::Progress;
 use crate::system::System;
-use crate::workload::Workload;
 
 /// A rate is borne if the 99th percentile stays below this…
 const P99_MS_MAX: f64 = 1000.0;
@@ -83,12 +83,7 @@ impl Bracket {
 
 impl Ramp {
     /// Looks for the peak, then measures below it.
-    pub async fn run(
-        &self,
-        system: &dyn System,
-        workload: &Arc<dyn Workload>,
-        progress: &Progress,
-    ) -> anyhow::Result<Peak> {
+    pub async fn run(&self, system: &dyn System, booked: &Arc<Booked>, progress: &Progress) -> anyhow::Result<Peak> {
         let trial = |pace, measured: Duration, seed| Trial {
             pace,
             warm_up: self.step / 3,
@@ -99,7 +94,7 @@ impl Ramp {
         };
         progress.stage("closed loop");
         let closed = trial(Pace::Closed { window: self.window }, self.step, self.seed);
-        let closed = closed.run(system, workload, progress).await?;
+        let closed = closed.run(system, booked, progress).await?;
         let guess = (closed.tps() * 0.95).max(1.0);
         let (mut trials, mut bracket) = (vec![closed], Bracket::default());
         let (mut peak, mut usual) = (None, None);
@@ -109,7 +104,7 @@ impl Ramp {
             {
                 progress.stage(&format!("searching the peak: {rate:.0}/s"));
                 let next = trial(Pace::Open { rate }, self.step, self.seed + trials.len() as u64);
-                let seen = next.run(system, workload, progress).await?;
+                let seen = next.run(system, booked, progress).await?;
                 let is_borne = is_borne(&seen);
                 bracket.learn(rate, is_borne);
                 if is_borne && bracket.borne == Some(rate) {
@@ -121,7 +116,7 @@ impl Ramp {
             let rate = highest * USUAL;
             progress.stage(&format!("{:.0} % of the peak: {rate:.0}/s", USUAL * 100.0));
             let next = trial(Pace::Open { rate }, self.measured, self.seed + trials.len() as u64);
-            trials.push(next.run(system, workload, progress).await?);
+            trials.push(next.run(system, booked, progress).await?);
             usual = Some(trials.len() - 1);
             if is_borne(&trials[trials.len() - 1]) {
                 break;
@@ -138,7 +133,7 @@ impl Ramp {
                 let rate = highest * part;
                 progress.stage(&format!("{:.0} % of the peak: {rate:.0}/s", part * 100.0));
                 let next = trial(Pace::Open { rate }, self.step, self.seed + trials.len() as u64);
-                trials.push(next.run(system, workload, progress).await?);
+                trials.push(next.run(system, booked, progress).await?);
             }
         }
         Ok(Peak { trials, peak, usual })

@@ -1,22 +1,24 @@
-//! One run at one pace; and what comes before and after: filling an app, asking what has become of it.
+//! One run at one pace; and what comes before: filling an app.
 
+use std::collections::BTreeSet;
 use std::future::poll_fn;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context;
-use serde_json::Value;
 use tokio::task::JoinSet;
 
-use super::connection::{Answered, Connection, End};
+use super::booked::Booked;
+use super::connection::End;
 use super::drive::Drive;
 use super::pace::{Pace, Schedule};
 use super::tally::{Span, Tally};
 use crate::progress::Progress;
 use crate::system::{Disturbance, Figures, Migrated, System, own_cpu};
-use crate::workload::{Call, Workload};
+use crate::workload::Workload;
 
 #[derive(Clone, Debug)]
 pub struct Trial {
@@ -43,10 +45,12 @@ pub struct Measured {
     pub figures: Figures,
     /// Processor time of the client.
     pub client_cpu: Duration,
-    /// When the system was disturbed, in order.
-    pub events: Vec<(Duration, Disturbance)>,
+    /// How the system was disturbed, in order: from when until that was done.
+    pub events: Vec<(Range<Duration>, Disturbance)>,
     /// What has come of those that were migrations.
     pub migrated: Vec<Migrated>,
+    /// When snapshots were taken, from the beginning of the span.
+    pub snapshots: Vec<Duration>,
 }
 
 impl Measured {
@@ -72,7 +76,7 @@ impl Trial {
     pub async fn run(
         &self,
         system: &dyn System,
-        workload: &Arc<dyn Workload>,
+        booked: &Arc<Booked>,
         progress: &Progress,
     ) -> anyhow::Result<Measured> {
         let connections = system.open(false).await?;
@@ -89,7 +93,7 @@ impl Trial {
             };
             let drive = Drive {
                 connection,
-                workload: workload.clone(),
+                booked: booked.clone(),
                 // Far apart, so that connections of neighbouring seeds do not make the same calls.
                 seed: self.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(at as u64),
                 schedule: Schedule::new(pace, at, count, start, span.until),
@@ -120,11 +124,23 @@ impl Trial {
             watched = &mut watched => (finished.await?, Some(watched?)),
         };
         let seconds = span.seconds().min(span.from.elapsed().as_secs_f64()).max(0.001);
-        let (figures, client_cpu, events) = figures.unwrap_or_default();
+        let Watched { figures, client_cpu, events, snapshots } = figures.unwrap_or_default();
         let migrated = system.migrated().await?;
-        Ok(Measured { pace: self.pace, seconds, tally, early, figures, client_cpu, events, migrated })
+        Ok(Measured { pace: self.pace, seconds, tally, early, figures, client_cpu, events, migrated, snapshots })
     }
 }
+
+/// What was seen during the span.
+#[derive(Default)]
+struct Watched {
+    figures: Figures,
+    client_cpu: Duration,
+    events: Vec<(Range<Duration>, Disturbance)>,
+    snapshots: Vec<Duration>,
+}
+
+/// Between two looks at the snapshots that there are: it keeps a few.
+const LOOK_AT_SNAPSHOTS: Duration = Duration::from_secs(1);
 
 /// Watches what the system and the client use during the span.
 async fn watch(
@@ -133,28 +149,36 @@ async fn watch(
     disturbances: &[(Duration, Disturbance)],
     answered: &AtomicU64,
     progress: &Progress,
-) -> anyhow::Result<(Figures, Duration, Vec<(Duration, Disturbance)>)> {
+) -> anyhow::Result<Watched> {
     tokio::time::sleep_until(span.from.into()).await;
+    let begun_at = SystemTime::now();
     let (before, cpu) = (system.figures().await?, own_cpu());
     let mut events = Vec::new();
+    let (mut taken, mut looked) = (BTreeSet::new(), Instant::now());
     let mut last = (Instant::now(), answered.load(Ordering::Relaxed));
     while Instant::now() < span.until {
         while let Some((at, disturbance)) = disturbances.get(events.len())
             && span.from + *at <= Instant::now()
         {
-            events.push((span.from.elapsed(), *disturbance));
+            let begun = span.from.elapsed();
             system.disturb(*disturbance).await?;
+            events.push((begun..span.from.elapsed(), *disturbance));
         }
         let next = Instant::now() + Duration::from_millis(250);
         tokio::time::sleep_until(next.min(span.until).into()).await;
         let (now, count) = (Instant::now(), answered.load(Ordering::Relaxed));
         progress.rate((count - last.1) as f64 / (now - last.0).as_secs_f64());
         last = (now, count);
+        if now - looked >= LOOK_AT_SNAPSHOTS {
+            looked = now;
+            taken.extend(system.snapshots().await?);
+        }
     }
+    let snapshots = taken.iter().filter_map(|taken| taken.duration_since(begun_at).ok()).collect();
     let used = own_cpu() - cpu;
     let figures = system.figures().await?.since(&before);
     let others = figures.cpu.filter(|_| system.is_here()).unwrap_or_default();
-    Ok((figures, used.saturating_sub(others), events))
+    Ok(Watched { figures, client_cpu: used.saturating_sub(others), events, snapshots })
 }
 
 /// Calls that fill an app, under way at a time on each connection.
@@ -193,17 +217,4 @@ pub async fn fill(system: &dyn System, workload: &dyn Workload, progress: &Progr
     })
     .await?;
     Ok(ticket)
-}
-
-/// Makes one call and gives its result.
-pub async fn ask(connection: &mut dyn Connection, call: &Call) -> anyhow::Result<Value> {
-    connection.send(0, call)?;
-    let mut answers: Vec<Answered> = Vec::new();
-    while answers.is_empty() {
-        poll_fn(|context| connection.poll(context, &mut answers)).await?;
-    }
-    match answers.remove(0).end {
-        End::Done(result) => Ok(serde_json::from_slice(&result)?),
-        End::Failed { code, message } => anyhow::bail!("{}.{} failed: {code}: {message}", call.operator, call.function),
-    }
 }

@@ -15,15 +15,18 @@ const table = (head, rows) => {
 };
 
 // Colours that people with any eyes tell apart.
-const colours = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#5a5a5a', '#967800', '#000'];
+const colours = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#7a7a7a', '#967800', 'currentColor'];
 const colour = at => colours[at % colours.length];
+const shaded = '#e69f00';
 const short = number => {
   const [unit, scaled] = number >= 1e6 ? [' M', number / 1e6] : number >= 1e3 ? [' k', number / 1e3] : ['', number];
   return Number(scaled.toPrecision(3)) + unit;
 };
 const legend = names => page.push(`<p class="legend">${names.map((name, at) =>
   `<span><i style="background:${colour(at)}"></i>${escape(name)}</span>`).join(' ')}</p>`);
-const svg = (height, parts) => page.push(`<svg width="760" height="${height}" viewBox="0 0 760 ${height}">${parts.join('')}</svg>`);
+// `above`: what is drawn at less than nothing.
+const svg = (height, parts, above = 0) => page.push(
+  `<svg width="760" height="${height + above}" viewBox="0 ${-above} 760 ${height + above}">${parts.join('')}</svg>`);
 
 // An axis: its range and its ticks; from nothing, or from the least power of ten, to a little more than the most.
 const axis = (values, log) => {
@@ -36,21 +39,37 @@ const axis = (values, log) => {
   const ticks = Array.from({length: Math.floor(span) + 1}, (_, at) => 10 ** (least + at));
   return {place: value => (Math.log10(Math.max(value, 10 ** least)) - least) / span, ticks};
 };
-// Lines of points, each with a name.
+// What happened, as marks: a line where it began, shade until it was over, its name above the chart, in the first row with room.
+const marksOf = (events, {left, top, bottom, right, place}) => {
+  const rows = [];
+  const marks = events.map(({at_ms, until_ms, what}) => {
+    const from = place(at_ms / 1e3), until = Math.min(place((until_ms ?? at_ms) / 1e3), right), width = what.length * 6.6;
+    const start = Math.max(Math.min(from, right - width), left);
+    let row = rows.findIndex(taken => taken < start);
+    if (row < 0) row = rows.length;
+    rows[row] = start + width + 8;
+    const shade = until_ms == null ? '' : `<rect x="${from}" y="${top}" width="${Math.max(until - from, 1)}" height="${bottom - top}" fill="${shaded}" opacity=".2"/>`;
+    return `${shade}<path d="M${from} ${top}V${bottom}" stroke="currentColor" stroke-dasharray="4 3"/>` +
+      `<text x="${start}" y="${top - 4 - row * 16}" class="mark">${escape(what)}</text>`;
+  });
+  return {height: rows.length * 16, draw: marks.join('')};
+};
+// Lines of points, each with a name, and with events that happened meanwhile, if the first axis is of seconds. `log` is true, or of each axis.
 const lines = (names, {log, marks, lines}) => {
   const points = lines.flatMap(line => line.points);
-  const [x, y] = [0, 1].map(at => axis(points.map(point => point[at]), log));
+  const [x, y] = [0, 1].map(at => axis(points.map(point => point[at]), Array.isArray(log) ? log[at] : log));
   const left = value => 82 + x.place(value) * 666, top = value => 324 - y.place(value) * 312;
   const text = (x, y, anchor, text) => `<text x="${x}" y="${y}" text-anchor="${anchor}">${escape(text)}</text>`;
-  const rule = (x1, y1, x2, y2) => `<path d="M${x1} ${y1}L${x2} ${y2}" stroke="#ddd"/>`;
-  svg(380, [
+  const rule = (x1, y1, x2, y2) => `<path class="rule" d="M${x1} ${y1}L${x2} ${y2}"/>`;
+  const events = marksOf(lines.flatMap(line => line.events ?? []), {left: 82, top: 12, bottom: 324, right: 748, place: left});
+  svg(380, [events.draw,
     ...x.ticks.map(tick => rule(left(tick), 12, left(tick), 324) + text(left(tick), 342, 'middle', short(tick))),
     ...y.ticks.map(tick => rule(82, top(tick), 748, top(tick)) + text(76, top(tick) + 4, 'end', short(tick))),
     text(415, 366, 'middle', names[0]), `<g transform="rotate(-90 16 168)">${text(16, 168, 'middle', names[1])}</g>`,
     ...lines.map((line, at) => `<path fill="none" stroke-width="2" stroke="${colour(at)}" d="M${
       line.points.map(([x, y]) => `${left(x).toFixed(1)} ${top(y).toFixed(1)}`).join('L')}"/>` +
       (marks ? line.points.map(([x, y]) => `<circle cx="${left(x)}" cy="${top(y)}" r="3" fill="${colour(at)}"/>`).join('') : '')),
-  ]);
+  ], events.height);
   legend(lines.map(line => line.name));
 };
 // Horizontal bars made of parts, each with a name and the values of its parts.

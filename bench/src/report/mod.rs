@@ -1,6 +1,7 @@
 //! `styx-bench report`: results of measurements as one page that needs nothing else, `page.html` with the results in it.
 
 mod digest;
+mod timelines;
 
 use std::path::PathBuf;
 
@@ -19,6 +20,9 @@ pub struct Options {
     /// Also writes measured.md, a table of the peaks, and measured.svg, a picture of one workload, into this directory
     #[arg(long)]
     digest: Option<PathBuf>,
+    /// Also draws what clients noticed of migrations: the newest run of each mode, below each other, as SVG
+    #[arg(long, value_name = "FILE")]
+    timelines: Option<PathBuf>,
 }
 
 /// Writes the page and says where it is.
@@ -39,6 +43,9 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     ensure!(!outcomes.is_empty(), "NO_RESULTS: there are no results: `styx-bench all` measures and keeps some");
     if let Some(directory) = &options.digest {
         digest::write(&outcomes, directory)?;
+    }
+    if let Some(file) = &options.timelines {
+        timelines::write(&outcomes, file)?;
     }
     let page = page(&outcomes)?;
     std::fs::write(&options.output, page).with_context(|| format!("cannot write {}", options.output.display()))?;

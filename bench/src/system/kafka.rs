@@ -42,7 +42,7 @@ impl ProducerContext for Delivered {
 
     fn delivery(&self, result: &DeliveryResult<'_>, ticket: usize) {
         if let Err((error, _)) = result {
-            let end = End::failed("UNAVAILABLE", format!("the broker did not take a record: {error}"));
+            let end = End::failed("OUTCOME_UNKNOWN", format!("the broker did not say that it has a record: {error}"));
             // The connection may be gone by now.
             let _ = self.0.send(Answered { ticket: ticket as u64, end, retries: 0 });
         }

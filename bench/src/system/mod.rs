@@ -15,7 +15,7 @@ mod viewers;
 mod websocket;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures_util::future::BoxFuture;
 
@@ -59,6 +59,11 @@ pub trait System: Send + Sync {
 
     /// What has come of the migrations that it was disturbed by, in order.
     fn migrated(&self) -> BoxFuture<'_, anyhow::Result<Vec<Migrated>>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    /// When the snapshots were taken that it keeps.
+    fn snapshots(&self) -> BoxFuture<'_, anyhow::Result<Vec<SystemTime>>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, ensure};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use serde_json::Value;
 use styx_client::Method;
 use styx_harness::{Cluster, Options, Role};
 use tokio::sync::Mutex;
@@ -130,6 +131,16 @@ fn read_metrics(text: &str) -> BTreeMap<String, f64> {
 }
 
 impl System for Styx {
+    fn snapshots(&self) -> BoxFuture<'_, anyhow::Result<Vec<SystemTime>>> {
+        async move {
+            // Nobody is there to ask while a coordinator is away.
+            let Ok(known) = self.client.admin("/v1/snapshots").await else { return Ok(Vec::new()) };
+            let created = |one: &Value| humantime::parse_rfc3339(one["created"].as_str()?).ok();
+            Ok(known["snapshots"].as_array().into_iter().flatten().filter_map(created).collect())
+        }
+        .boxed()
+    }
+
     fn open(&self, results: bool) -> BoxFuture<'_, anyhow::Result<Vec<Box<dyn Connection>>>> {
         async move {
             let mut opened: Vec<Box<dyn Connection>> = Vec::new();

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use styx_client::{Client, Error, Reply, Request};
 use styx_harness::Cluster;
 
-use super::{Call, Choice, Language, Workload};
+use super::{Answer, Call, Choice, Language, Ledger, Workload, judged};
 
 /// The workloads as they are compared: small, with every function in use.
 pub const WORKLOADS: [&str; 7] = [
@@ -67,7 +67,8 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         runtime.block_on(same_functions(server.client(), &*workload))?;
         let apps = languages.iter().map(|language| workload.guest(*language)).collect();
         let (workload, client) = (&*workload, server.client());
-        let mut compared = Comparison { workload, client, runtime: &runtime, apps, calls: 0, aborted: 0 };
+        let ledger = Ledger::new(workload.figures());
+        let mut compared = Comparison { workload, client, runtime: &runtime, apps, ledger, calls: 0, aborted: 0 };
         compared.run(options).with_context(|| format!("{line}, seed {}", options.seed))?;
         println!(
             "  ✓ {line}: {} calls, {} of them aborted, the same in {}",
@@ -134,14 +135,13 @@ struct Comparison<'a> {
     runtime: &'a tokio::runtime::Runtime,
     /// Their names.
     apps: Vec<String>,
+    /// What each of them has answered.
+    ledger: Ledger,
     calls: usize,
     aborted: usize,
 }
 
-/// A result, or the code and the message of a failure.
-type End = Result<Value, (String, String)>;
-
-fn end(reply: Result<Reply, Error>) -> anyhow::Result<End> {
+fn end(reply: Result<Reply, Error>) -> anyhow::Result<Answer> {
     Ok(match reply {
         Ok(reply) => Ok(reply.value()?),
         Err(error) => Err((error.code, error.message)),
@@ -162,12 +162,13 @@ impl Comparison<'_> {
                 ensure!(first == reply, "{call:?} is answered by {first:?} in {one}, by {reply:?} in {app}");
             }
             self.calls += 1;
+            self.ledger.answered(&call.amounts, first.as_ref().err().map(|(code, _)| &**code));
             if let Err((code, message)) = first {
                 self.aborted += 1;
                 ensure!(self.workload.expects(&code, &message), "{call:?} failed with {code}: {message}");
             }
         }
-        // Whatever the checks read must be alike, too: together with the entities that is the whole state.
+        // Whatever the checks read must be alike, too: it is the whole state.
         let states = self.apps.iter().map(|app| self.check(app)).collect::<anyhow::Result<Vec<_>>>()?;
         for (app, state) in self.apps.iter().zip(&states) {
             for (first, own) in states[0].iter().zip(state) {
@@ -178,23 +179,25 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    /// Checks one app and reads its entities; returns what was read meanwhile.
+    /// Checks one app; returns what was read meanwhile.
     fn check(&self, app: &str) -> anyhow::Result<Vec<Value>> {
         let mut seen = Vec::new();
-        let mut read = |call: &Call| {
-            let reply = self.runtime.block_on(self.call(app, call))?;
-            let reply = reply.map_err(|(code, message)| anyhow::anyhow!("{call:?} failed with {code}: {message}"))?;
-            let arguments: Value = serde_json::from_str(&call.arguments)?;
-            seen.push(without_accidents(json!([call.operator, call.key, call.function, arguments, reply])));
-            Ok(reply)
+        let mut ask = |calls: &[Call]| {
+            let answers = self.runtime.block_on(try_join_all(calls.iter().map(|call| self.call(app, call))))?;
+            for (call, answer) in calls.iter().zip(&answers) {
+                let arguments: Value = serde_json::from_str(&call.arguments)?;
+                let answer = answer.clone().unwrap_or_default();
+                seen.push(without_accidents(json!([call.operator, call.key, call.function, arguments, answer])));
+            }
+            Ok(answers)
         };
-        let checks = self.workload.check(&mut read);
+        let mut checks = self.workload.check(&mut ask, &self.ledger);
+        checks.push(judged(self.workload, &mut ask, &Ledger::new(self.workload.figures())));
         checks.into_iter().try_for_each(|check| check.result.context(check.name))?;
-        self.workload.entities().try_for_each(|call| read(&call).map(drop))?;
         Ok(seen)
     }
 
-    async fn call(&self, app: &str, call: &Call) -> anyhow::Result<End> {
+    async fn call(&self, app: &str, call: &Call) -> anyhow::Result<Answer> {
         end(self.client.request(request(app, call)?).reply().await)
     }
 

@@ -1,26 +1,35 @@
 //! The workloads: the calls that fill it, an endless stream of calls from a
-//! seed, and what must hold of its state afterwards, whatever was called.
+//! seed, and what must hold of its state afterwards, after what was answered.
 //!
 //! A workload knows the app's functions and nothing of servers, connections or time: whoever drives
 //! it sends the calls. It keeps no record of what was called either, so any number of connections
-//! may share one, each with random numbers of its own. Each app exists in Rust and in Python, some in
-//! every language, with the same functions and replies.
+//! may share one, each with random numbers of its own; what was answered is in a [`Ledger`]. Each app
+//! exists in Rust and in Python, some in every language, with the same functions and replies.
 
 mod cart;
 mod chance;
 mod conformance;
 pub mod languages;
+mod ledger;
+#[cfg(test)]
+pub mod model;
 mod movie;
 mod records;
+mod sample;
 mod tpcc;
 mod travel;
 pub mod ycsb;
 
-use std::{iter, slice};
+use std::slice;
 
 use anyhow::{Context, ensure};
-use rand::RngCore;
+use rand::seq::SliceRandom;
+use rand::{RngCore, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};
+
+pub use ledger::{Amounts, Ledger};
+pub use sample::{Seen, judged};
 
 /// One call of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,17 +41,25 @@ pub struct Call {
     pub arguments: String,
     /// True if the function is declared as one that only reads.
     pub read_only: bool,
+    /// What it adds to the figures of the workload if it commits.
+    pub amounts: Amounts,
 }
 
 impl Call {
     /// A call that may write.
     fn write(operator: &'static str, key: impl Into<String>, function: &'static str, arguments: String) -> Self {
-        Call { operator, key: key.into(), function, arguments, read_only: false }
+        Call { operator, key: key.into(), function, arguments, read_only: false, amounts: Amounts::new() }
+    }
+
+    /// The same, adding this to figures.
+    fn adding(mut self, amounts: impl IntoIterator<Item = (u32, i64)>) -> Self {
+        self.amounts.extend(amounts);
+        self
     }
 
     /// A call that only reads.
     fn read(operator: &'static str, key: impl Into<String>, function: &'static str, arguments: String) -> Self {
-        Call { operator, key: key.into(), function, arguments, read_only: true }
+        Call { operator, key: key.into(), function, arguments, read_only: true, amounts: Amounts::new() }
     }
 }
 
@@ -57,8 +74,11 @@ pub enum Language {
     TypeScript,
 }
 
-/// Makes a call and gives its result; an abort is an error.
-pub type Read<'a> = dyn FnMut(&Call) -> anyhow::Result<Value> + 'a;
+/// A result, or the code and the message of a failure.
+pub type Answer = Result<Value, (String, String)>;
+
+/// Makes calls, all at once, and gives their answers in the same order.
+pub type Ask<'a> = dyn FnMut(&[Call]) -> anyhow::Result<Vec<Answer>> + 'a;
 
 /// Something that must hold, and whether it did.
 #[derive(Debug)]
@@ -113,13 +133,18 @@ pub trait Workload: Send + Sync {
         false
     }
 
-    /// Calls that read the entities one by one, where what is checked does not tell them apart.
-    fn entities(&self) -> Box<dyn Iterator<Item = Call> + '_> {
-        Box::new(iter::empty())
-    }
+    /// How many figures its calls add to.
+    fn figures(&self) -> usize;
 
-    /// Reads the state and says what holds. Nothing else may run meanwhile.
-    fn check(&self, read: &mut Read<'_>) -> Vec<Check>;
+    /// Reads the state and says whether it is what the ledger's calls have left of what was filled in.
+    /// Nothing else may run meanwhile.
+    fn check(&self, ask: &mut Ask<'_>, ledger: &Ledger) -> Vec<Check>;
+
+    /// Calls that read what a call's answer depends on, and what it changes.
+    fn witnesses(&self, call: &Call) -> Vec<Call>;
+
+    /// Says whether a call was answered rightly, and did what it should.
+    fn judge(&self, seen: &Seen<'_>) -> anyhow::Result<()>;
 }
 
 /// Which workload, with its options.
@@ -157,17 +182,66 @@ impl Choice {
 
 /// Entities of a page: as many as an interpreted guest adds up within its fuel.
 const PAGE: u32 = 500;
+/// Calls that a check makes at once.
+const AT_ONCE: usize = 1000;
+/// Entities that a check reads, if there are more…
+const READ_MAX: usize = 100_000;
+/// …and how many of them are such that no call has changed.
+const UNCHANGED: usize = 10_000;
+
+/// The results of calls that may not fail.
+fn results(ask: &mut Ask<'_>, calls: &[Call]) -> anyhow::Result<Vec<Value>> {
+    let answers = calls.iter().zip(ask(calls)?);
+    let result = |(call, answer): (&Call, Answer)| {
+        answer
+            .map_err(|(code, message)| anyhow::anyhow!("{}.{} failed: {code}: {message}", call.operator, call.function))
+    };
+    answers.map(result).collect()
+}
+
+/// The result of one call that may not fail.
+fn result(ask: &mut Ask<'_>, call: Call) -> anyhow::Result<Value> {
+    results(ask, &[call])?.pop().context("a call has an answer")
+}
+
+/// Makes calls that may not fail, many at once, and hands on each result with what it is of.
+fn each<T>(
+    ask: &mut Ask<'_>,
+    calls: impl IntoIterator<Item = (T, Call)>,
+    mut take: impl FnMut(T, Value) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut calls = calls.into_iter();
+    loop {
+        let (of, some): (Vec<T>, Vec<Call>) = calls.by_ref().take(AT_ONCE).unzip();
+        if some.is_empty() {
+            return Ok(());
+        }
+        of.into_iter().zip(results(ask, &some)?).try_for_each(|(of, result)| take(of, result))?;
+    }
+}
+
+/// Which of so many entities a check reads: all of them, or a sample, mostly of those that calls have changed.
+fn chosen(count: u32, is_changed: impl Fn(u32) -> bool) -> Vec<u32> {
+    if count as usize <= READ_MAX {
+        return (0..count).collect();
+    }
+    let mut random = Pcg64Mcg::seed_from_u64(1);
+    let (mut changed, mut others): (Vec<u32>, Vec<u32>) = (0..count).partition(|entity| is_changed(*entity));
+    let (others, _) = others.partial_shuffle(&mut random, UNCHANGED);
+    let (changed, _) = changed.partial_shuffle(&mut random, READ_MAX - UNCHANGED);
+    [changed, others].concat()
+}
 
 /// Reads all pages of a function that replies with figures and the last key of the page, or null
 /// behind the last page, and hands the figures to `each`.
 fn pages(
-    read: &mut Read<'_>,
+    ask: &mut Ask<'_>,
     page: impl Fn(Option<&str>) -> Call,
     mut each: impl FnMut(&[Value]) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let mut after: Option<String> = None;
     loop {
-        let reply = read(&page(after.as_deref()))?;
+        let reply = result(ask, page(after.as_deref()))?;
         let (last, figures) = reply.as_array().and_then(|reply| reply.split_last()).context("a page is an array")?;
         each(figures)?;
         match last.as_str() {
@@ -179,14 +253,14 @@ fn pages(
 
 /// The figures of all pages of a function, added up; they stand in arrays or beside each other.
 fn sums<const N: usize>(
-    read: &mut Read<'_>,
+    ask: &mut Ask<'_>,
     operator: &'static str,
     key: &str,
     function: &'static str,
 ) -> anyhow::Result<[i64; N]> {
     let mut sums = [0; N];
     let page = |after: Option<&str>| Call::read(operator, key, function, json!([after, PAGE]).to_string());
-    pages(read, page, |figures| {
+    pages(ask, page, |figures| {
         let flat = figures.iter().flat_map(|figure| figure.as_array().map_or(slice::from_ref(figure), Vec::as_slice));
         let flat: Vec<i64> = flat.map(number).collect::<anyhow::Result<_>>()?;
         ensure!(flat.len() == N, "a page has {} figures, not {N}", flat.len());
@@ -204,15 +278,15 @@ fn number(value: &Value) -> anyhow::Result<i64> {
 
 #[cfg(test)]
 mod tests {
-    use rand::SeedableRng;
-    use rand_pcg::Pcg64Mcg;
+    use std::collections::BTreeSet;
 
     use super::languages::{self, WORKLOADS};
+    use super::model::{Fault, Model};
     use super::*;
 
     fn some(workload: &dyn Workload, seed: u64) -> Vec<Call> {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
-        (0..200).map(|_| workload.next(&mut random)).collect()
+        (0..300).map(|_| workload.next(&mut random)).collect()
     }
 
     #[test]
@@ -231,26 +305,103 @@ mod tests {
         }
     }
 
+    /// A ledger of some calls, and what has become of the app by them.
+    fn called(workload: &dyn Workload, fault: Fault) -> (Model, Ledger) {
+        let (mut model, ledger) = (Model::new(workload, fault), Ledger::new(workload.figures()));
+        for call in some(workload, 3) {
+            let answer = model.call(&call);
+            ledger.answered(&call.amounts, answer.as_ref().err().map(|(code, _)| &**code));
+        }
+        (model, ledger)
+    }
+
+    /// What is found: by the check, or by calls one at a time.
+    fn found(workload: &dyn Workload, fault: Fault) -> [Option<String>; 2] {
+        let (mut model, ledger) = called(workload, fault);
+        let mut ask = |calls: &[Call]| Ok(calls.iter().map(|call| model.call(call)).collect());
+        let error = |check: Check| Some(format!("{}: {:#}", check.name, check.result.err()?));
+        let checked = workload.check(&mut ask, &ledger).into_iter().find_map(error);
+        [checked, error(judged(workload, &mut ask, &ledger))]
+    }
+
     #[test]
-    fn entities_are_those_that_were_filled_in() {
-        for line in WORKLOADS.iter().filter(|line| line.starts_with("ycsb")) {
+    fn what_was_answered_and_has_happened_passes() {
+        for line in WORKLOADS {
             let workload = languages::workload(line).unwrap();
-            let filled = workload.fill().map(|call| (call.operator, call.key));
-            let read =
-                workload.entities().inspect(|call| assert!(call.read_only)).map(|call| (call.operator, call.key));
-            assert_eq!(read.collect::<Vec<_>>(), filled.collect::<Vec<_>>(), "{line}");
+            assert_eq!(found(&*workload, Fault::None), [None, None], "{line}");
+            // The calls that were made one at a time count as well.
+            let (mut model, ledger) = called(&*workload, Fault::None);
+            let mut ask = |calls: &[Call]| Ok(calls.iter().map(|call| model.call(call)).collect());
+            judged(&*workload, &mut ask, &ledger).result.unwrap();
+            for check in workload.check(&mut ask, &ledger) {
+                check.result.with_context(|| format!("{line}: {}", check.name)).unwrap();
+            }
         }
     }
 
     #[test]
-    fn a_check_finds_what_is_missing() {
+    fn a_system_that_answers_and_does_nothing_is_found_out() {
+        for line in WORKLOADS {
+            let [checked, judged] = found(&*languages::workload(line).unwrap(), Fault::Idle);
+            assert!(checked.is_some() && judged.is_some(), "{line}: {checked:?}, {judged:?}");
+        }
+    }
+
+    #[test]
+    fn a_system_that_refuses_everything_is_found_out() {
+        for line in WORKLOADS {
+            let [_, judged] = found(&*languages::workload(line).unwrap(), Fault::Refuses);
+            assert!(judged.is_some(), "{line}");
+        }
+    }
+
+    #[test]
+    fn one_call_that_is_lost_or_made_twice_is_found_out() {
+        for line in WORKLOADS {
+            let workload = languages::workload(line).unwrap();
+            let functions: BTreeSet<_> = some(&*workload, 3)
+                .into_iter()
+                .filter(|call| !call.amounts.is_empty())
+                .map(|call| call.function)
+                .collect();
+            for function in functions {
+                let [checked, _] = found(&*workload, Fault::Loses(function));
+                assert!(checked.is_some(), "{line}: {function} is lost");
+                // To write the same once more changes nothing.
+                let is_idempotent = ["deathstar-movie", "ycsb-records"].contains(&workload.name());
+                let [checked, _] = found(&*workload, Fault::Repeats(function));
+                assert_eq!(checked.is_none(), is_idempotent, "{line}: {function} is made twice: {checked:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_nobody_knows_may_have_happened_or_not() {
         let workload = languages::workload("ycsb-t --accounts 3").unwrap();
-        let mut pages = vec![Ok(serde_json::json!([2, 2_000_000, "1"])), Ok(serde_json::json!([1, 1_000_000, null]))];
-        let mut whole = pages.drain(..);
-        let checks = workload.check(&mut |_| whole.next().unwrap());
-        assert!(checks[0].result.is_ok(), "{checks:?}");
-        let checks = workload.check(&mut |_| Ok(serde_json::json!([3, 2_999_999, null])));
-        let error = checks[0].result.as_ref().unwrap_err();
-        assert_eq!(error.to_string(), "the balances come to 2999999, not 3000000");
+        let ledger = Ledger::new(3);
+        ledger.answered(&Amounts::from_buf([(0, -1), (1, 1)]), Some("OUTCOME_UNKNOWN"));
+        for (balances, holds) in [([0, 0, 0], true), ([-1, 1, 0], true), ([0, -1, 1], false)] {
+            let mut model = Model::new(&*workload, Fault::None);
+            let add = |(account, amount): (usize, i64)| {
+                let call = Call::write("account", account.to_string(), "insert", format!("[{}]", 1_000_000 + amount));
+                model.call(&call).unwrap();
+            };
+            balances.into_iter().enumerate().for_each(add);
+            let mut ask = |calls: &[Call]| Ok(calls.iter().map(|call| model.call(call)).collect());
+            let checks = workload.check(&mut ask, &ledger);
+            assert_eq!(checks.iter().all(|check| check.result.is_ok()), holds, "{balances:?}: {checks:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_that_differs_is_named() {
+        let workload = languages::workload("shopping-cart --users 50").unwrap();
+        let ledger = Ledger::new(workload.figures());
+        ledger.answered(&Amounts::from_iter([(17, 1)]), None);
+        let mut model = Model::new(&*workload, Fault::None);
+        let mut ask = |calls: &[Call]| Ok(calls.iter().map(|call| model.call(call)).collect());
+        let checks = workload.check(&mut ask, &ledger);
+        let error = checks.into_iter().find_map(|check| check.result.err()).unwrap();
+        assert!(error.to_string().starts_with("the credit of user "), "{error}");
     }
 }

@@ -1,13 +1,16 @@
 //! YCSB-T (Styx, section 9.1): accounts, and transfers of one between two of them.
 //!
-//! The sum of all balances never changes, whatever runs at the same time.
+//! The sum of all balances never changes, whatever runs at the same time, and each account has what was
+//! moved to it and lacks what was moved from it. Its figure is what is added to its balance.
 
 use anyhow::ensure;
 use clap::ValueEnum;
 use rand::{Rng, RngCore};
+use serde_json::Value;
 
 use super::chance::{Skewed, another, percent};
-use super::{Call, Check, Language, Read, Workload, sums};
+use super::ledger::Due;
+use super::{Ask, Call, Check, Language, Ledger, Seen, Workload, chosen, each, number, sums};
 
 /// The balance of an account at first.
 const BALANCE: i64 = 1_000_000;
@@ -116,7 +119,11 @@ impl Accounts {
         if self.grouped { format!("{}:{account}", account % self.groups) } else { account.to_string() }
     }
 
-    fn balances(&self, read: &mut Read<'_>) -> anyhow::Result<()> {
+    fn read(&self, key: impl Into<String>) -> Call {
+        Call::read(self.operator, key, "read", "[]".into())
+    }
+
+    fn balances(&self, ask: &mut Ask<'_>) -> anyhow::Result<()> {
         let (mut count, mut sum) = (0, 0);
         // What composite keys keep together is read together; otherwise any key will do.
         let at: Vec<String> = match self.operator {
@@ -124,7 +131,7 @@ impl Accounts {
             _ => vec!["0".to_owned()],
         };
         for at in at {
-            let [accounts, balances] = sums(read, self.operator, &at, "sum")?;
+            let [accounts, balances] = sums(ask, self.operator, &at, "sum")?;
             (count, sum) = (count + accounts, sum + balances);
         }
         ensure!(count == self.accounts as i64, "there are {count} accounts, not {}", self.accounts);
@@ -135,6 +142,15 @@ impl Accounts {
             ensure!(sum == due, "the balances come to {sum}, not {due}");
         }
         Ok(())
+    }
+
+    fn answered(&self, ask: &mut Ask<'_>, ledger: &Ledger) -> anyhow::Result<()> {
+        let accounts = chosen(self.accounts as u32, |account| ledger.due(account).exact() != Some(0));
+        let calls = accounts.into_iter().map(|account| (account, self.read(self.key(account.into()))));
+        each(ask, calls, |account, balance| {
+            let due = ledger.due(account) + Due::from(BALANCE);
+            due.demand(format_args!("account {} has", self.key(account.into())), number(&balance)?)
+        })
     }
 }
 
@@ -162,9 +178,9 @@ impl Workload for Accounts {
         if self.reads + self.updates > 0.0 && percent(random, self.reads + self.updates) {
             let share = self.reads / (self.reads + self.updates);
             return if random.random_bool(share) {
-                Call::read(self.operator, self.key(from), "read", "[]".into())
+                self.read(self.key(from))
             } else {
-                Call::write(self.operator, self.key(from), "update", "[]".into())
+                Call::write(self.operator, self.key(from), "update", "[]".into()).adding([(from as u32, 1)])
             };
         }
         let mut group = from % self.groups;
@@ -173,17 +189,42 @@ impl Workload for Accounts {
         }
         let to = another(from, || self.credited.sample(random) * self.groups + group);
         Call::write(self.operator, self.key(from), "transfer", format!("[\"{}\"]", self.key(to)))
+            .adding([(from as u32, -1), (to as u32, 1)])
     }
 
     fn expects(&self, code: &str, message: &str) -> bool {
         code == "ABORTED" && message.ends_with("has nothing left")
     }
 
-    fn entities(&self) -> Box<dyn Iterator<Item = Call> + '_> {
-        Box::new((0..self.accounts).map(|account| Call::read(self.operator, self.key(account), "read", "[]".into())))
+    fn figures(&self) -> usize {
+        self.accounts as usize
     }
 
-    fn check(&self, read: &mut Read<'_>) -> Vec<Check> {
-        vec![Check::new("the sum of all balances is what it was", self.balances(read))]
+    fn check(&self, ask: &mut Ask<'_>, ledger: &Ledger) -> Vec<Check> {
+        vec![
+            Check::new("the sum of all balances is what it was", self.balances(ask)),
+            Check::new("each account has what was answered", self.answered(ask, ledger)),
+        ]
+    }
+
+    /// The own account; of a transfer the credited one, too.
+    fn witnesses(&self, call: &Call) -> Vec<Call> {
+        let others = call.amounts.iter().skip(1).map(|(account, _)| self.key((*account).into()));
+        [call.key.clone()].into_iter().chain(others).map(|key| self.read(key)).collect()
+    }
+
+    fn judge(&self, seen: &Seen<'_>) -> anyhow::Result<()> {
+        let balances = |read: &[Value]| read.iter().map(number).collect::<anyhow::Result<Vec<i64>>>();
+        let (before, after) = (balances(&seen.before)?, balances(&seen.after)?);
+        let Some(answer) = &seen.answer else {
+            ensure!(before[0] <= 0, "it was refused with {before:?}");
+            ensure!(after == before, "it was refused, and {before:?} became {after:?}");
+            return Ok(());
+        };
+        let amounts = seen.call.amounts.iter().map(|(_, amount)| *amount).chain([0]);
+        let due: Vec<i64> = before.iter().zip(amounts).map(|(balance, amount)| balance + amount).collect();
+        ensure!(after == due, "{before:?} became {after:?}, not {due:?}");
+        ensure!(number(answer)? == due[0], "it was answered by {answer}, not by {}", due[0]);
+        Ok(())
     }
 }

@@ -16,19 +16,16 @@ use wasmtime::component::{Component, Instance, Lift, Linker, Val, WasmList};
 use wasmtime::{Result, Store, bail, format_err};
 use wasmtime_wizer::{ComponentInstanceState, Wizer};
 
-use xxhash_rust::xxh3::xxh3_128;
+use crate::compiled::{self, FUEL};
 
 const COMPONENT: &str = "interpreter.wasm";
-const CODE: &str = "interpreter.code";
-/// Of the code, and of the component: whatever a crash has left half written is not used.
-const CHECKSUM: &str = "interpreter.checksum";
+/// Of its code.
+const NAME: &str = "interpreter";
 const LIBRARY: &str = "library";
 /// Where the library was, in the interpreter: a file in the library's directory.
 const LIBRARY_PATH: &str = "PATH";
 /// Files of the SDK that no component has: as `styx.build` has it.
 const NOT_INSIDE: [&str; 2] = ["build.py", "testing.py"];
-/// Of all instructions; a build is not metered.
-const FUEL: u64 = u64::MAX;
 
 /// An interpreter in a directory.
 pub struct Interpreter {
@@ -54,27 +51,22 @@ impl AppFiles<'_> {
 impl Interpreter {
     /// One that is complete, in its directory.
     pub fn open(directory: PathBuf) -> Option<Self> {
-        directory.join(CHECKSUM).is_file().then_some(Self { directory })
+        compiled::is_kept(&directory, NAME).then_some(Self { directory })
     }
 
     /// Completes a directory in which `styx.build` has made the component and the library, with functions that are in a
     /// cache of compiled code, or come there by it.
-    pub fn complete(directory: &Path, compiled: &Path) -> Result<()> {
+    pub fn complete(directory: &Path, cache: &Path) -> Result<()> {
         let component = fs::read(directory.join(COMPONENT))?;
         let (_, instrumented) = Wizer::new().instrument_component(&component)?;
-        let code = styx_engine::compile_for_build(&instrumented, compiled).map_err(|error| format_err!("{error}"))?;
-        fs::write(directory.join(CODE), &code)?;
-        fs::write(directory.join(CHECKSUM), checksum(&component, &code))?;
-        Ok(())
+        let code = styx_engine::compile_for_build(&instrumented, cache).map_err(|error| format_err!("{error}"))?;
+        compiled::keep(directory, NAME, &[&component], &code)
     }
 
     /// The component of an app. An error says that componentize-py has to make it, and may find nothing wrong with it.
     pub fn load(&self, app: &AppFiles) -> Result<Vec<u8>> {
         let base = fs::read(self.directory.join(COMPONENT))?;
-        let code = fs::read(self.directory.join(CODE))?;
-        if fs::read_to_string(self.directory.join(CHECKSUM))? != checksum(&base, &code) {
-            bail!("the interpreter is damaged");
-        }
+        let code = compiled::read(&self.directory, NAME, &[&base])?;
         let (context, _) = Wizer::new().instrument_component(&base)?;
         let engine = styx_engine::engine_for_build().map_err(|error| format_err!("{error}"))?;
         // SAFETY: it is what this program's compiler wrote, by its checksum, in a directory of the user's own; wasmtime itself
@@ -105,10 +97,6 @@ impl Interpreter {
             roots,
         })
     }
-}
-
-fn checksum(component: &[u8], code: &[u8]) -> String {
-    format!("{:032x} {:032x}", xxh3_128(component), xxh3_128(code))
 }
 
 /// Files as the interpreter knows them: the directories that componentize-py mounts.
@@ -318,11 +306,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = || directory.path().to_owned();
         fs::write(path().join(COMPONENT), "component").unwrap();
-        fs::write(path().join(CODE), "code").unwrap();
         assert!(Interpreter::open(path()).is_none());
-        fs::write(path().join(CHECKSUM), checksum(b"component", b"other code")).unwrap();
+        compiled::keep(&path(), NAME, &[b"another component"], b"code").unwrap();
         let app = AppFiles { module: "shop", sdk: &path(), project: &path(), packages: None };
         let error = Interpreter::open(path()).unwrap().load(&app).unwrap_err();
-        assert_eq!(error.to_string(), "the interpreter is damaged");
+        assert!(error.to_string().ends_with(" is damaged: remove it"), "{error}");
     }
 }

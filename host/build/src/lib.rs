@@ -12,6 +12,7 @@ pub mod progress;
 mod c;
 mod cache;
 mod command;
+mod compiled;
 mod component;
 mod go;
 mod installer;

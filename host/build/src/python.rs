@@ -353,6 +353,24 @@ mod tests {
         guess_module(&directory).map_err(|error| error.message.replace(&directory.display().to_string(), "my-shop"))
     }
 
+    /// The section that `scripts/python-native.sh` adds to the SDK's part in C. `UPDATE_WORLD=1` writes it.
+    #[test]
+    fn the_part_in_c_says_its_part_of_the_contract() {
+        let native = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sdk/python/native");
+        let world = fs::read_to_string(native.join("world.wit")).unwrap();
+        let mut resolve = wit_parser::Resolve::default();
+        let package = resolve.push_str("guest.wit", &(Sdk::FirstWit.file("guest.wit") + &world)).unwrap();
+        let world = resolve.select_world(&[package], Some("native")).unwrap();
+        let encoding = wit_component::StringEncoding::UTF8;
+        let section = wit_component::metadata::encode(&resolve, world, encoding, None).unwrap();
+        if std::env::var_os("UPDATE_WORLD").is_some() {
+            fs::write(native.join("world.bin"), &section).unwrap();
+        }
+        assert_eq!(section, fs::read(native.join("world.bin")).unwrap(), "UPDATE_WORLD=1, then `just python-native`");
+        let library = native.join("../src/styx/_native.cpython-314-wasm32-wasi.so");
+        assert!(fs::read(library).unwrap().ends_with(&section), "`just python-native`");
+    }
+
     #[test]
     fn modules_are_guessed_if_unambiguous() {
         assert_eq!(guess(&["ledger.py", "test_ledger.py", "conftest.py"]), Ok("ledger".into()));

@@ -22,6 +22,7 @@ struct Rust;
 #[folder = "../../sdk/python"]
 #[include = "src/*.py"]
 #[include = "src/*.pyi"]
+#[include = "src/*.so"]
 struct Python;
 
 #[derive(RustEmbed)]
@@ -35,6 +36,7 @@ struct Go;
 #[include = "include/*"]
 #[include = "src/*"]
 #[include = "testing/*"]
+#[include = "library/*"]
 struct C;
 
 #[derive(RustEmbed)]
@@ -43,6 +45,7 @@ struct C;
 #[include = "src/*.ts"]
 #[include = "tools/*.mjs"]
 #[include = "tools/package.json"]
+#[include = "engine/engine.wasm"]
 #[include = "tools/package-lock.json"]
 #[exclude = "tools/node_modules/*"]
 struct TypeScript;
@@ -66,7 +69,8 @@ pub enum Sdk {
     Python,
     /// The module `styx`.
     Go,
-    /// `styx.h` under `include/`, what is compiled with a guest under `src/`, what its tests need under `testing/`.
+    /// `styx.h` under `include/`, what is compiled with a guest under `src/`, what its tests need under `testing/`, the C library
+    /// under `library/`.
     C,
     /// The package `styx-sdk`, and what builds with it, under `tools/`.
     TypeScript,
@@ -156,7 +160,7 @@ mod tests {
             (Sdk::Rust, &["sdk/rust/src", "sdk/rust/macros/src", "sdk/rust/wit"][..]),
             (Sdk::Python, &["sdk/python/src"]),
             (Sdk::Go, &["sdk/go"]),
-            (Sdk::C, &["sdk/c/include", "sdk/c/src", "sdk/c/testing"]),
+            (Sdk::C, &["sdk/c/include", "sdk/c/src", "sdk/c/library", "sdk/c/testing"]),
             (Sdk::TypeScript, &["sdk/typescript/src", "sdk/typescript/tools"]),
             (Sdk::Wit, &["wit"]),
             (Sdk::FirstWit, &["wit/0.1"]),
@@ -170,7 +174,8 @@ mod tests {
             for (path, bytes) in &files {
                 assert_eq!(&fs::read(base.join(path)).unwrap(), bytes, "{path}: touch host/server/src/build/sdk.rs");
             }
-            let is_source = |path: &str| ![".toml", ".json", ".mod"].iter().any(|end| path.ends_with(end));
+            let is_source =
+                |path: &str| ![".toml", ".json", ".mod", ".wasm", ".so"].iter().any(|end| path.ends_with(end));
             let sources = files.iter().filter(|(path, _)| is_source(path)).count();
             let expected: usize = directories.iter().map(|directory| count(&repository.join(directory))).sum();
             assert_eq!(sources, expected, "{sdk:?}: touch host/server/src/build/sdk.rs");
@@ -184,7 +189,8 @@ mod tests {
                 _ if path.ends_with("node_modules") => 0,
                 _ if path.ends_with("0.1") => 0,
                 _ if path.is_dir() => count(&path),
-                Some("rs" | "py" | "pyi" | "go" | "ts" | "mjs" | "c" | "h" | "wit") => 1,
+                Some("rs" | "py" | "pyi" | "go" | "ts" | "mjs" | "c" | "h" | "a" | "o" | "wit") => 1,
+                _ if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("LICENSE-")) => 1,
                 _ => 0,
             })
             .sum()

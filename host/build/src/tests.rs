@@ -336,7 +336,7 @@ fn what_is_wrong_in_typescript_is_said_with_its_line() {
         ("shop.ts", "import fs from \"node:fs\";\nfs.read();".to_owned(), "shop.ts:1: \"node:fs\" is a module of Node.js, which a component does not have: state and other functions are all that it reaches (TS2591)"),
         ("shop.ts", "\nprocess.exit(1);".to_owned(), "shop.ts:2: \"process\" is something of Node.js, which a component does not have: state and other functions are all that it reaches (TS2591)"),
         ("shop.js", "import fs from \"fs\";\nfs.read();".to_owned(), "shop.js:1: \"fs\" is a module of Node.js, which a component does not have: state and other functions are all that it reaches"),
-        ("shop.js", "let a = 1;\n\nthrow new TypeError(`no ${a}`);".to_owned(), "shop.js:3: no 1"),
+        ("shop.js", "let a = 1;\n\nthrow new TypeError(`no ${a}`);".to_owned(), "shop.js:3: TypeError: no 1"),
         (
             "shop.js",
             "export const nothing = 1;".to_owned(),

@@ -18,6 +18,8 @@ pub(crate) struct Invocation {
     target: String,
     /// Arguments as JSON: an array, an object by name, or nothing
     args: Option<String>,
+    #[arg(hide = true)]
+    more: Vec<String>,
     /// Makes the call exactly-once, however often it is repeated
     #[arg(long)]
     idempotency_key: Option<String>,
@@ -102,6 +104,14 @@ fn invoke(client: &Client, verb: &str, invocation: &Invocation) -> Result<Respon
             "for example: styx call shop/stock/apple/take '[2]'",
         ));
     };
+    if !invocation.more.is_empty() {
+        let all: Vec<&str> = invocation.args.iter().chain(&invocation.more).map(String::as_str).collect();
+        return Err(CliError::usage(
+            "BAD_ARGUMENTS",
+            format!("there are {} arguments, and they are to be one JSON array", all.len()),
+            format!("for example: styx {verb} {target} '[{}]'", all.join(", ")),
+        ));
+    }
     let path = parts.map(encode).join("/");
     let mut request = client.ingress(Method::POST, &format!("/v1/{verb}/{path}"));
     if let Some(args) = &invocation.args {

@@ -98,7 +98,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Mode::Online => "online",
             Mode::Immediate => "immediate",
@@ -185,6 +185,10 @@ pub(crate) fn plan(client: &Client, request: &Value, output: &Output) -> Result<
     let rows = plan["workers"].as_array().into_iter().flatten().map(row).collect();
     let header = ["worker", "partitions", "bytes", "calls", "partitions then", "bytes then", "calls then"];
     output.table(&header, rows, &plan);
+    if plan["repartitioned"].is_null() && plan["partitions"] == 0 {
+        output.note("every partition is where it is to be: nothing would go");
+        return Ok(());
+    }
     let bytes = size(plan["bytes"].as_u64().unwrap_or(0));
     let takes = match (plan["estimated_seconds"].as_f64(), plan["estimated_by"].as_str()) {
         (Some(seconds), Some(by)) => format!("about {seconds:.1} s, by the {by}"),

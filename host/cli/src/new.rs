@@ -12,9 +12,13 @@ use crate::output::Output;
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
 pub(crate) enum Lang {
     #[default]
+    #[value(alias = "py")]
     Python,
+    #[value(alias = "rs")]
     Rust,
+    #[value(alias = "ts", alias = "javascript", alias = "js")]
     Typescript,
+    #[value(alias = "golang")]
     Go,
     C,
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::client::Client;
 use crate::error::CliError;
-use crate::migrations;
+use crate::migrations::{self, Mode};
 use crate::output::Output;
 
 #[derive(Debug, clap::Args)]
@@ -18,6 +18,9 @@ pub(crate) struct ScaleArgs {
     /// Most bytes a second that each worker copies
     #[arg(long, value_name = "SIZE", value_parser = styx_server::config::size)]
     rate: Option<u64>,
+    /// How partitions get to their new owners; fewer partitions may need everything at rest
+    #[arg(long, value_enum, default_value_t = Mode::Online)]
+    mode: Mode,
     /// Only if this placement is still in force, as a plan names it
     #[arg(long, value_name = "PLACEMENT")]
     placement: Option<String>,
@@ -41,11 +44,19 @@ struct WorkerArgs {
 }
 
 pub(crate) fn run(client: &Client, args: ScaleArgs, output: &Output) -> Result<(), CliError> {
-    let ScaleArgs { workers: WorkerArgs { workers, only, partitions, auto }, dry_run, rate, placement } = args;
+    let ScaleArgs { workers: WorkerArgs { workers, only, partitions, auto }, dry_run, rate, mode, placement } = args;
     if auto {
         return show_autoscaler(client, output);
     }
-    let mut request = json!({ "workers": workers, "only": only, "partitions": partitions, "rate": rate, "placement": placement, "wait": false });
+    let mut request = json!({
+        "workers": workers,
+        "only": only,
+        "partitions": partitions,
+        "rate": rate,
+        "mode": mode.name(),
+        "placement": placement,
+        "wait": false,
+    });
     if dry_run {
         request["dry_run"] = json!(true);
         return migrations::plan(client, &request, output);
@@ -69,16 +80,16 @@ fn show_autoscaler(client: &Client, output: &Output) -> Result<(), CliError> {
     }
     let last = std::iter::once(&body["last"]).filter(|last| last.is_object());
     let rows = last.chain(body["decisions"].as_array().into_iter().flatten()).map(row).collect();
-    output.table(&["wish", "workers", "wanted", "command", "why"], rows, &body);
+    output.table(&["wish", "workers", "wanted", "done", "why"], rows, &body);
     Ok(())
 }
 
 fn row(one: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let command = &one["command"];
-    let command = match command["state"].as_str() {
-        None => "-".to_owned(),
-        Some(state) => [Some(state), command["reason"].as_str()].into_iter().flatten().collect::<Vec<_>>().join(": "),
-    };
-    vec![text(&one["wish"]), text(&one["workers"]), text(&one["wanted"]), command, text(&one["reason"])]
+    let (command, balance) = (&one["command"], &one["balance"]);
+    // Of a command its state, of a balance its migration; and why it has failed, or is not begun.
+    let told = [&command["state"], &command["reason"], &balance["migration"], &balance["reason"]];
+    let told: Vec<&str> = told.into_iter().filter_map(Value::as_str).collect();
+    let done = if told.is_empty() { "-".to_owned() } else { told.join(": ") };
+    vec![text(&one["wish"]), text(&one["workers"]), text(&one["wanted"]), done, text(&one["reason"])]
 }

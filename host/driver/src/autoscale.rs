@@ -25,7 +25,7 @@ pub struct AutoscaleConfig {
     pub high: u32,
     /// Fewer are wanted only if the mean is at most this afterwards, of a hundred.
     pub low: u32,
-    /// Looks in a row before more are wanted.
+    /// Looks in a row before more are wanted, or a balance.
     pub out_after: u32,
     /// Looks in a row before fewer are wanted.
     pub in_after: u32,
@@ -69,6 +69,8 @@ pub enum Wish {
     Out,
     /// Fewer.
     In,
+    /// As many, but with other partitions: one has much more to do than others.
+    Balance,
 }
 
 /// What was looked at, and what came of it.
@@ -98,9 +100,17 @@ const WAITING_MIN: u64 = 100;
 pub struct Autoscaler {
     config: AutoscaleConfig,
     last: Option<(Instant, Vec<WorkerCounts>)>,
-    /// Looks in a row that wanted more, and fewer.
-    streak: (u32, u32),
+    /// Looks in a row that wanted something.
+    streaks: Streaks,
     quiet_until: Instant,
+}
+
+/// Looks in a row that wanted more, fewer, and a balance.
+#[derive(Debug, Default)]
+struct Streaks {
+    out: u32,
+    fewer: u32,
+    hot: u32,
 }
 
 /// What workers did between two looks.
@@ -113,7 +123,7 @@ struct Seen {
 
 impl Autoscaler {
     pub fn new(config: AutoscaleConfig) -> Self {
-        Autoscaler { config, last: None, streak: (0, 0), quiet_until: Instant(0) }
+        Autoscaler { config, last: None, streaks: Streaks::default(), quiet_until: Instant(0) }
     }
 
     /// The bounds that it keeps to.
@@ -129,7 +139,7 @@ impl Autoscaler {
         let Seen { busy, calls, waits } = match seen {
             Some(seen) if blocked.is_none() => seen,
             _ => {
-                self.streak = (0, 0);
+                self.streaks = Streaks::default();
                 let reason =
                     blocked.unwrap_or("workers have come, gone or changed partitions: their counts begin anew");
                 return stay(workers, reason.to_owned());
@@ -142,13 +152,20 @@ impl Autoscaler {
         let mean = total / workers.max(1);
         let (least, most) = (self.config.min.max(1), self.config.max.max(self.config.min).max(1));
         let needed = total.div_ceil(target.max(1)).max(1);
+        let busiest = busy.iter().max().copied().unwrap_or(0);
         let mut reason = format!("{workers} workers are {mean} % busy on average");
-        let _ = write!(reason, " (at most {} %)", busy.iter().max().copied().unwrap_or(0));
+        let _ = write!(reason, " (at most {busiest} %)");
         if waits > Duration::ZERO {
             let _ = write!(reason, ", requests wait for {} ms", waits.as_millis());
         }
         let (out, fewer) = (needed > workers && mean >= high, workers > 1 && total / (workers - 1) <= low);
-        self.streak = (if out { self.streak.0 + 1 } else { 0 }, if fewer { self.streak.1 + 1 } else { 0 });
+        let hot = busiest >= high && busiest * 4 >= mean * 5;
+        let may_grow = workers < most;
+        let count = |is: bool, streak: &mut u32| *streak = if is { *streak + 1 } else { 0 };
+        count(out, &mut self.streaks.out);
+        count(fewer, &mut self.streaks.fewer);
+        count(hot, &mut self.streaks.hot);
+        let mut balances = false;
         let wanted = if workers < least {
             let _ = write!(reason, "; {least} are the fewest allowed");
             least
@@ -158,31 +175,47 @@ impl Autoscaler {
         } else if now < self.quiet_until {
             let _ = write!(reason, "; nothing is changed for {} s more", self.quiet_until.since(now).as_secs() + 1);
             workers
-        } else if out && self.streak.0 < out_after {
-            let _ = write!(reason, "; {needed} would be {target} % busy: seen {} times of {out_after}", self.streak.0);
+        } else if out && may_grow && self.streaks.out < out_after {
+            let _ =
+                write!(reason, "; {needed} would be {target} % busy: seen {} times of {out_after}", self.streaks.out);
             workers
-        } else if out {
+        } else if out && may_grow {
             let wanted = needed.min(most);
             let _ = write!(reason, "; {needed} would be {target} % busy, and {most} are the most allowed");
             wanted
-        } else if fewer && workers > least && self.streak.1 >= in_after {
+        } else if fewer && workers > least && self.streaks.fewer >= in_after {
             let _ = write!(reason, "; one fewer would be {} % busy", total / (workers - 1));
             workers - 1
+        } else if hot && self.streaks.hot >= out_after {
+            let instead = if out { "" } else { ", not more workers" };
+            let _ = write!(reason, "; one has much more to do than others: a balance would help{instead}");
+            balances = true;
+            workers
         } else if fewer && workers > least {
             let after = total / (workers - 1);
-            let _ = write!(reason, "; one fewer would be {after} % busy: seen {} times of {in_after}", self.streak.1);
+            let _ =
+                write!(reason, "; one fewer would be {after} % busy: seen {} times of {in_after}", self.streaks.fewer);
             workers
-        } else if busy.iter().max().is_some_and(|most| *most >= high) && mean < target {
-            reason.push_str("; one has much more to do than others: a balance would help, not more workers");
+        } else if hot {
+            let seen = self.streaks.hot;
+            let _ = write!(reason, "; one has much more to do than others: seen {seen} times of {out_after}");
+            workers
+        } else if out {
+            let _ = write!(reason, "; {needed} would be {target} % busy, but {most} are the most allowed");
             workers
         } else {
             workers
         };
         if wanted != workers {
-            self.streak = (0, 0);
+            self.streaks = Streaks::default();
+        }
+        if wanted != workers || balances {
+            // Where a balance cannot help, one fewer may be wanted all the same.
+            self.streaks.hot = 0;
             self.quiet_until = now.after(self.config.pause);
         }
         let wish = match wanted.cmp(&workers) {
+            std::cmp::Ordering::Equal if balances => Wish::Balance,
             std::cmp::Ordering::Less => Wish::In,
             std::cmp::Ordering::Equal => Wish::Stay,
             std::cmp::Ordering::Greater => Wish::Out,
@@ -365,12 +398,52 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_hot_needs_a_balance() {
+    fn one_that_is_hot_needs_a_balance_and_then_nothing_for_a_while() {
         let mut looks = Looks::new(CONFIG);
         looks.look(&[95, 10, 10], 0);
+        let first = looks.look(&[95, 10, 10], 0);
+        assert_eq!(first.wish, Wish::Stay);
+        assert!(first.reason.contains("much more to do than others: seen 1 times of 2"), "{}", first.reason);
         let hot = looks.look(&[95, 10, 10], 0);
-        assert_eq!(hot.wish, Wish::Stay);
+        assert_eq!((hot.wish, hot.wanted), (Wish::Balance, 3));
         assert!(hot.reason.contains("a balance would help"), "{}", hot.reason);
+        let soon = looks.look(&[95, 10, 10], 0);
+        assert!(soon.wish == Wish::Stay && soon.reason.contains("nothing is changed for"), "{}", soon.reason);
+        looks.look(&[40, 40, 40], 0);
+        looks.look(&[40, 40, 40], 0);
+        let again = looks.look(&[95, 10, 10], 0);
+        assert_eq!(again.wish, Wish::Stay, "it is to be seen twice in a row");
+        assert_eq!(looks.look(&[95, 10, 10], 0).wish, Wish::Balance);
+    }
+
+    /// Neither more workers nor nothing: one waits for others that are less busy than it.
+    #[test]
+    fn one_that_is_hot_needs_a_balance_also_where_all_have_much_to_do() {
+        // They are as busy on average as they are to be, or more, and each could be less than hot.
+        for busy in [[100, 30], [100, 40], [90, 50]] {
+            let mut looks = Looks::new(CONFIG);
+            let wishes: Vec<Wish> = (0..3).map(|_| looks.look(&busy, 0).wish).collect();
+            assert_eq!(wishes, [Wish::Stay, Wish::Stay, Wish::Balance], "{busy:?}");
+        }
+        // More would be better, and there may be none.
+        let mut most = Looks::new(AutoscaleConfig { max: 2, ..CONFIG });
+        let decided: Vec<Decision> = (0..3).map(|_| most.look(&[100, 55], 0)).collect();
+        assert!(decided[2].wish == Wish::Balance && decided[2].wanted == 2, "{}", decided[2].reason);
+        let mut may_grow = Looks::new(CONFIG);
+        assert_eq!(may_grow.wanted(&[100, 55], 3), [2, 2, 3], "more come first where they may");
+        // A little more than the others is not hot.
+        for busy in [[80, 62], [95, 90]] {
+            let mut looks = Looks::new(AutoscaleConfig { max: 2, ..CONFIG });
+            assert!((0..6).all(|_| looks.look(&busy, 0).wish == Wish::Stay), "{busy:?}");
+        }
+    }
+
+    #[test]
+    fn where_a_balance_does_not_help_one_fewer_is_wanted_all_the_same() {
+        let mut looks = Looks::new(AutoscaleConfig { in_after: 5, ..CONFIG });
+        looks.look(&[80, 5, 5, 5], 0);
+        let wishes: Vec<Wish> = (0..5).map(|_| looks.look(&[80, 5, 5, 5], 0).wish).collect();
+        assert_eq!(wishes, [Wish::Stay, Wish::Balance, Wish::Stay, Wish::Stay, Wish::In]);
     }
 
     #[test]

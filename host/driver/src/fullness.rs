@@ -131,6 +131,15 @@ impl Fullness {
     pub fn full(&self) -> &Full {
         &self.full
     }
+
+    /// Whoever of these would be full, with so many bytes more; those, and what it may hold.
+    pub fn overfilled_by(&self, gains: &[(NodeId, u64)]) -> Option<(NodeId, u64, u64)> {
+        gains.iter().find_map(|(node, more)| {
+            let holdings = self.workers.get(node)?;
+            let bytes = holdings.bytes.saturating_add(*more);
+            (bytes >= holdings.most).then_some((*node, bytes, holdings.most))
+        })
+    }
 }
 
 /// When a worker's state is to be looked at: it has changed, and it was not looked at just now.

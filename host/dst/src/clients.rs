@@ -419,6 +419,12 @@ impl Clients {
         self.control(Control::Rekey(toy::rekeyed(self.next_deployment)), environment);
     }
 
+    /// The administrator deploys a version whose operators have their keys the other way about.
+    pub fn rekey(&mut self, environment: &mut Environment) {
+        self.next_deployment += 2 - (self.next_deployment % 3);
+        self.deploy(environment);
+    }
+
     /// The administrator has something executed again that was set aside.
     pub fn release(&mut self, subject: Subject, environment: &mut Environment) {
         environment.poison.mend(&subject);

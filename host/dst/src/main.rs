@@ -55,6 +55,10 @@ struct Options {
     #[cfg(debug_assertions)]
     #[arg(long)]
     mutants: bool,
+    /// With --mutants: keep the worlds that took long to find, for the next time
+    #[cfg(debug_assertions)]
+    #[arg(long, requires = "mutants", conflicts_with = "seed")]
+    keep: bool,
     /// Plant this bug
     #[cfg(debug_assertions)]
     #[arg(long)]
@@ -77,7 +81,13 @@ fn main() -> ExitCode {
     #[cfg(debug_assertions)]
     {
         if options.mutants {
-            return styx_dst::mutants::table(options.seed.unwrap_or(1), options.transactions);
+            return styx_dst::mutants::table(styx_dst::mutants::How {
+                seed: options.seed.unwrap_or(1),
+                transactions: options.transactions,
+                // Who names a seed, or keeps worlds, wants to know what a search finds.
+                kept: options.seed.is_none() && !options.keep,
+                keep: options.keep,
+            });
         }
         if let Some(name) = &options.plant {
             match styx_planted::Bug::named(name) {

@@ -92,7 +92,7 @@ pub struct Plan {
     pub faults: [u64; FAULTS],
     /// Requests that end whoever executes them, if there are some.
     pub poison: Option<PoisonPlan>,
-    /// Processes that die while partitions migrate, if some do.
+    /// Processes that die while partitions migrate, or entities are placed anew, if some do.
     pub amid: Option<Amid>,
     /// How partitions migrate; none leaves it to chance.
     pub migrates: Option<MigrationMode>,
@@ -113,9 +113,11 @@ pub struct SnapshotPlan {
     pub failures: u32,
 }
 
-/// Processes that die so many events after somebody has wanted partitions to migrate.
+/// Processes that die so many events after somebody has wanted partitions to migrate, or an app with other key prefixes.
 #[derive(Clone, Debug)]
 pub struct Amid {
+    /// [`Fault::Migration`], or [`Fault::Deployment`], which then brings other key prefixes.
+    pub of: Fault,
     pub events: u64,
     pub victims: Vec<usize>,
 }
@@ -130,7 +132,7 @@ impl Amid {
             1 => (0..nodes).collect(),
             _ => vec![random.below(nodes as u64) as usize],
         };
-        Some(Amid { events: random.between(0, 600), victims })
+        Some(Amid { of: Fault::Migration, events: random.between(0, 600), victims })
     }
 }
 
@@ -317,6 +319,11 @@ impl Plan {
     /// Attempts that use up their slice, in a thousand; none among several workers.
     pub fn long(&self) -> u32 {
         self.long
+    }
+
+    /// After how many events some die, amid such a change that somebody wants now.
+    pub fn dies_amid(&self, change: Fault) -> Option<u64> {
+        self.amid.as_ref().filter(|amid| amid.of == change).map(|amid| amid.events)
     }
 
     /// The execution threads of a process.

@@ -41,21 +41,35 @@ pub fn run(seed: u64, transactions: u64, mut tell: impl FnMut(u64, &Report)) -> 
 
 /// Goes on with a run that has come so far.
 pub fn go_on(run: &mut Run, seed: u64, transactions: u64, mut tell: impl FnMut(u64, &Report, &Run)) {
-    while run.figures.transactions < transactions {
+    while run.figures.transactions < transactions && run.failure.is_none() {
         let world = world_seed(seed, run.worlds);
-        run.worlds += 1;
-        let mut simulated = World::new(world, false);
-        let result = within_limit(world, || simulate(&mut simulated));
-        run.figures.add(&simulated.figures());
-        match result {
-            Ok(report) => {
-                run.trace = run.trace.rotate_left(7) ^ report.trace;
-                tell(world, &report, run);
-            }
-            Err(failure) => {
-                run.failure = Some((world, failure));
-                break;
-            }
+        if let Some(report) = add(run, world) {
+            tell(world, &report, run);
+        }
+    }
+}
+
+/// A run of this world alone.
+pub fn alone(world: u64) -> Run {
+    let mut run = Run::default();
+    add(&mut run, world);
+    run
+}
+
+/// Simulates one more world of a run.
+fn add(run: &mut Run, world: u64) -> Option<Report> {
+    run.worlds += 1;
+    let mut simulated = World::new(world, false);
+    let result = within_limit(world, || simulate(&mut simulated));
+    run.figures.add(&simulated.figures());
+    match result {
+        Ok(report) => {
+            run.trace = run.trace.rotate_left(7) ^ report.trace;
+            Some(report)
+        }
+        Err(failure) => {
+            run.failure = Some((world, failure));
+            None
         }
     }
 }

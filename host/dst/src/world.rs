@@ -545,13 +545,16 @@ impl World {
                     environment.placements.wanted();
                 }
                 let options = MigrationOptions { rate, mode, ..MigrationOptions::default() };
-                if self.amid.is_none() {
-                    self.amid = environment.plan.amid.as_ref().map(|amid| amid.events);
-                }
+                self.amid = self.amid.or(environment.plan.dies_amid(Fault::Migration));
                 nodes[at].migrate((!cancels).then_some((goal, options)), environment)?;
             }
             Fault::Deployment => {
-                clients.administer(environment);
+                let amid = environment.plan.dies_amid(Fault::Deployment);
+                self.amid = self.amid.or(amid);
+                match amid {
+                    Some(_) => clients.rekey(environment),
+                    None => clients.administer(environment),
+                }
                 let soon = environment.random.between(0, 50_000);
                 at = environment.leader().unwrap_or(0);
                 environment.after(soon, Event::TakeSnapshot(at));

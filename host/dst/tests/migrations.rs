@@ -1,4 +1,5 @@
-//! Migrations in the middle of which processes die, at every step of them: who gives, who takes, who coordinates, all.
+//! Migrations, and deployments that place entities anew, in the middle of which processes die, at every step of them: who
+//! gives, who takes, who coordinates, all.
 
 use styx_driver::coordinator::MigrationMode;
 use styx_dst::plan::{Amid, FAULTS, Fault, Plan};
@@ -9,8 +10,17 @@ use styx_sim::random::Random;
 
 use crate::comes_through;
 
-/// A world in which nothing happens but requests and one migration, amid which these die; how it is done, or by chance.
-fn world(at: u64, events: u64, victims: &[usize], mode: Option<MigrationMode>, notes: bool) -> World {
+/// A change that many parts take part in.
+#[derive(Clone, Copy, PartialEq)]
+enum Change {
+    /// Partitions go to other workers; how, or by chance.
+    Migration(Option<MigrationMode>),
+    /// Operators have other key prefixes.
+    Rekeying,
+}
+
+/// A world in which nothing happens but requests and one change, amid which these die.
+fn world(at: u64, events: u64, victims: &[usize], change: Change, notes: bool) -> World {
     let mut random = Random::new(world_seed(1405, at));
     let mut plan = Plan::draw(&mut random);
     plan.cluster.workers = 3;
@@ -26,8 +36,12 @@ fn world(at: u64, events: u64, victims: &[usize], mode: Option<MigrationMode>, n
     plan.cluster.limits.outstanding_bytes_max = 1 << 30;
     plan.config.snapshots = at.is_multiple_of(2);
     (plan.faults, plan.sync_failures, plan.records) = ([0; FAULTS], 0, None);
-    plan.faults[Fault::Migration as usize] = 50_000;
-    plan.faults_max[Fault::Migration as usize] = 1;
+    let (fault, mode) = match change {
+        Change::Migration(mode) => (Fault::Migration, mode),
+        Change::Rekeying => (Fault::Deployment, None),
+    };
+    plan.faults[fault as usize] = 50_000;
+    plan.faults_max[fault as usize] = 1;
     plan.requests = 150;
     (plan.slots, plan.think) = (40, (0, 20_000));
     plan.verified = [false, true, false, false];
@@ -38,21 +52,29 @@ fn world(at: u64, events: u64, victims: &[usize], mode: Option<MigrationMode>, n
         plan.requests = 400;
         plan.faults[Fault::Migration as usize] = 200_000;
     }
-    plan.amid = Some(Amid { events, victims: victims.to_vec() });
+    if change == Change::Rekeying && !at.is_multiple_of(3) {
+        plan.config.step_max = 2;
+    }
+    plan.amid = Some(Amid { of: fault, events, victims: victims.to_vec() });
     World::of(plan, random, notes)
 }
 
-/// Through how many of these worlds a migration comes to its end, how many cut it off, and in how many somebody died: with each
+/// Through how many of these worlds the change comes to its end, how many cut it off, and in how many somebody died: with each
 /// step, so many events later.
-fn cut_off_anywhere(worlds: &[u64], steps: usize, later: u64, mode: Option<MigrationMode>) -> (u64, u64, u64) {
+fn cut_off_anywhere(worlds: &[u64], steps: usize, later: u64, change: Change) -> (u64, u64, u64) {
     let (mut through, mut cut_off, mut died) = (0, 0, 0);
     for (case, victims) in [&[0][..], &[1], &[2], &[3], &[0, 1, 2, 3]].into_iter().enumerate() {
         for step in 0..steps {
             let (at, events) = (worlds[(case + step) % worlds.len()], later * step as u64);
             let name = format_args!("world {at}, {victims:?} after {events} events");
-            let simulated = comes_through(name, |notes| world(at, events, victims, mode, notes));
+            let simulated = comes_through(name, |notes| world(at, events, victims, change, notes));
             let figures = simulated.figures();
-            *if figures.migrations > 0 { &mut through } else { &mut cut_off } += 1;
+            let is_through = match change {
+                Change::Migration(_) => figures.migrations > 0,
+                // The first deployment is of before.
+                Change::Rekeying => figures.deployments > 1,
+            };
+            *if is_through { &mut through } else { &mut cut_off } += 1;
             died += u64::from(figures.crashes > 0);
         }
     }
@@ -62,12 +84,19 @@ fn cut_off_anywhere(worlds: &[u64], steps: usize, later: u64, mode: Option<Migra
 
 #[test]
 fn a_migration_that_is_cut_off_at_any_step_leaves_every_key_at_one_owner() {
-    let (through, cut_off, died) = cut_off_anywhere(&[0, 1, 2, 3], 80, 5, None);
+    let (through, cut_off, died) = cut_off_anywhere(&[0, 1, 2, 3], 80, 5, Change::Migration(None));
     assert!(through > 40 && cut_off > 40 && died > 200, "{through}, {cut_off}, {died}");
 }
 
 #[test]
 fn a_migration_that_changes_owners_first_may_be_cut_off_at_any_step_too() {
-    let (through, cut_off, died) = cut_off_anywhere(&[1, 2, 15], 24, 40, Some(MigrationMode::Immediate));
+    let (through, cut_off, died) =
+        cut_off_anywhere(&[1, 2, 15], 24, 40, Change::Migration(Some(MigrationMode::Immediate)));
     assert!(through > 40 && cut_off > 10 && died > 100, "{through}, {cut_off}, {died}");
+}
+
+#[test]
+fn a_deployment_that_places_entities_anew_may_be_cut_off_at_any_step() {
+    let (through, cut_off, died) = cut_off_anywhere(&[0, 1, 2, 3], 60, 5, Change::Rekeying);
+    assert!(through > 40 && died > 200, "{through}, {cut_off}, {died}");
 }

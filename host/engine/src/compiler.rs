@@ -84,6 +84,15 @@ pub fn compile_for_build(component: &[u8], cache_dir: &Path) -> Result<Vec<u8>, 
     compile(component, &cache_dir.join(FUNCTIONS)).map_err(|error| error.to_string())
 }
 
+/// The same of a core module.
+///
+/// # Errors
+/// As of a component.
+pub fn compile_module_for_build(module: &[u8], cache_dir: &Path) -> Result<Vec<u8>, String> {
+    compile_with(&cache_dir.join(FUNCTIONS), |engine| engine.precompile_module(module))
+        .map_err(|error| error.to_string())
+}
+
 /// What runs that, without a pool.
 ///
 /// # Errors
@@ -94,12 +103,19 @@ pub fn engine_for_build() -> Result<wasmtime::Engine, String> {
 
 /// Compiles a component, in this process; what is in the directory of compiled functions need not be compiled.
 pub(crate) fn compile(component: &[u8], functions: &Path) -> Result<Vec<u8>, CompileError> {
+    compile_with(functions, |engine| engine.precompile_component(component))
+}
+
+fn compile_with(
+    functions: &Path,
+    precompile: impl FnOnce(&wasmtime::Engine) -> wasmtime::Result<Vec<u8>>,
+) -> Result<Vec<u8>, CompileError> {
     let functions = Arc::new(Functions::open(functions));
     let host = |error: wasmtime::Error| CompileError::Host(one_line(&error));
     let mut config = config::wasmtime_config(Purpose::Compile);
     config.enable_incremental_compilation(functions.clone()).map_err(host)?;
     let engine = wasmtime::Engine::new(&config).map_err(host)?;
-    let code = engine.precompile_component(component).map_err(|error| CompileError::Refused(one_line(&error)))?;
+    let code = precompile(&engine).map_err(|error| CompileError::Refused(one_line(&error)))?;
     if let Err(error) = functions.keep() {
         // The next compilation takes longer.
         tracing::warn!("compiled functions cannot be kept: {error}");

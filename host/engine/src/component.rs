@@ -37,6 +37,8 @@ pub(crate) struct LinkedComponent {
     pub wasi: bool,
     /// Its module, where guests are run by that.
     pub module: Option<LinkedModule>,
+    /// Whether its imports may wait for other workers, so that guests of it, but not of its module, run on fibers.
+    pub on_fibers: bool,
 }
 
 impl LinkedComponent {
@@ -63,7 +65,12 @@ impl LinkedComponent {
         };
         let version = Version::of(component);
         let (invoke, describe) = (export("invoke")?, export("describe")?);
-        Ok(LinkedComponent { digest, pre, version, invoke, describe, wasi, module: None })
+        Ok(LinkedComponent { digest, pre, version, invoke, describe, wasi, module: None, on_fibers: false })
+    }
+
+    /// Whether a guest of it can run on the stack of its thread.
+    pub fn runs_on_stack(&self) -> bool {
+        !self.on_fibers || self.module.is_some()
     }
 }
 

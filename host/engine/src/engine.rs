@@ -17,6 +17,7 @@ use crate::direct::LinkedModule;
 use crate::imports;
 use crate::limits::{self, Cluster, IdleInstances, Long};
 use crate::memory::GuestMemory;
+use crate::tally::Tallies;
 
 /// Settings of an engine.
 #[derive(Clone, Debug)]
@@ -69,6 +70,8 @@ pub struct Engine {
     suspended: Arc<InstanceBudget>,
     /// What guests get while they run.
     memory: Arc<GuestMemory>,
+    /// What functions have used.
+    tallies: Arc<Tallies>,
 }
 
 impl Engine {
@@ -135,6 +138,7 @@ impl Engine {
             describing: Mutex::default(),
             executors: AtomicU64::new(0),
             suspended: Arc::new(budget),
+            tallies: Arc::default(),
         }))
     }
 
@@ -225,12 +229,16 @@ impl Engine {
         digest: Digest,
         component: &wasmtime::component::Component,
     ) -> wasmtime::Result<Arc<LinkedComponent>> {
-        let linker = |wasi| imports::linker(&self.wasmtime, wasi, self.is_clustered());
-        let mut linked = LinkedComponent::link(component, digest, linker)?;
-        if !self.is_clustered() {
+        let link =
+            |waits| LinkedComponent::link(component, digest, |wasi| imports::linker(&self.wasmtime, wasi, waits));
+        let mut linked = link(self.is_clustered())?;
+        linked.on_fibers = self.is_clustered();
+        // Its module is found in an instance, which does not wait.
+        let apart = if self.is_clustered() { Some(link(false)?) } else { None };
+        linked.module = {
             let _one_at_a_time = self.describing.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            linked.module = LinkedModule::link(&linked);
-        }
+            LinkedModule::link(apart.as_ref().unwrap_or(&linked))
+        };
         let linked = Arc::new(linked);
         self.components.insert(linked.clone());
         Ok(linked)
@@ -249,6 +257,11 @@ impl Engine {
     /// What guests get while they run.
     pub(crate) fn guest_memory(&self) -> &Arc<GuestMemory> {
         &self.memory
+    }
+
+    /// What functions have used, in all executors.
+    pub fn tallies(&self) -> &Arc<Tallies> {
+        &self.tallies
     }
 
     /// Idle instances that an executor keeps.

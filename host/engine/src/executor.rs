@@ -19,6 +19,7 @@ use crate::budget::GuestUsage;
 use crate::determinism::{self, Determinism};
 use crate::engine::Engine;
 use crate::invocation::{Context, ExecutorResources, InstancePolicy, Invocation};
+use crate::pool::Pool;
 use crate::rendezvous::Rendezvous;
 use crate::suspended::SuspendedCalls;
 
@@ -31,7 +32,7 @@ pub struct Executor {
     pub(crate) rendezvous: Rendezvous<Box<Context>>,
     pub(crate) suspended: SuspendedCalls,
     number: u64,
-    statistics: Statistics,
+    pub(crate) statistics: Statistics,
 }
 
 /// Counters of an executor.
@@ -43,6 +44,8 @@ pub struct Statistics {
     pub compared: u64,
     /// Comparisons that found a difference.
     pub differed: u64,
+    /// Attempts of a cluster that ran on the stack of their thread, and were no use there: they were made again on fibers.
+    pub moved: u64,
 }
 
 /// Inputs of an attempt in the fallback, besides the transaction.
@@ -55,7 +58,8 @@ impl Executor {
     pub(crate) fn new(engine: Arc<Engine>, number: u64) -> Self {
         let rendezvous = Rendezvous::new();
         let (components, memory) = (engine.components().clone(), engine.guest_memory().clone());
-        let resources = ExecutorResources::new(number, components, engine.idle_max(), memory, rendezvous.clone());
+        let pool = Pool::new(engine.idle_max(), engine.tallies().clone());
+        let resources = ExecutorResources::new(number, components, pool, memory, rendezvous.clone());
         let resources = Some(Box::new(resources));
         Executor {
             engine,
@@ -183,7 +187,7 @@ impl Executor {
 
     /// Runs an attempt that needs no other worker.
     fn run_alone(&mut self, attempt: Box<Attempt>, instances: InstancePolicy) -> (Box<Attempt>, Result<Value, Abort>) {
-        if self.engine.is_clustered() { self.run_on_fibers(attempt, instances) } else { self.run(attempt, instances) }
+        if self.engine.is_clustered() { self.run_in_cluster(attempt, instances) } else { self.run(attempt, instances) }
     }
 
     fn run(&mut self, attempt: Box<Attempt>, instances: InstancePolicy) -> (Box<Attempt>, Result<Value, Abort>) {
@@ -191,6 +195,7 @@ impl Executor {
         let mut invocation = Invocation::new(Box::new(Context { attempt, resources }));
         let outcome = run(&mut invocation);
         let Context { attempt, resources } = *invocation.into_inner();
+        assert!(resources.needs_fiber.is_none(), "an attempt of a single worker reached for another");
         self.resources = Some(resources);
         (attempt, outcome)
     }

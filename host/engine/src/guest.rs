@@ -63,7 +63,12 @@ impl Guest {
         if let Some(wasi) = &mut self.wasi {
             wasi.drain_output(&mut context.attempt);
         }
-        (context, self.withheld.unwrap_or(0))
+        (context, self.withheld())
+    }
+
+    /// Fuel that was withheld from the last call.
+    pub fn withheld(&self) -> u64 {
+        self.withheld.unwrap_or(0)
     }
 
     /// The transaction of the call that is under way.
@@ -127,8 +132,16 @@ pub(crate) fn with_attempt<R>(
     cx: &mut StoreContextMut<'_, Guest>,
     f: impl FnOnce(&StoreContextMut<'_, Guest>, &mut Attempt) -> Result<(R, usize)>,
 ) -> Result<R> {
+    with_context(cx, |cx, context| f(cx, &mut context.attempt))
+}
+
+/// As [`with_attempt`], for what may need more than the attempt.
+pub(crate) fn with_context<R>(
+    cx: &mut StoreContextMut<'_, Guest>,
+    f: impl FnOnce(&StoreContextMut<'_, Guest>, &mut Context) -> Result<(R, usize)>,
+) -> Result<R> {
     let mut context = take(cx)?;
-    let result = f(cx, &mut context.attempt);
+    let result = f(cx, &mut context);
     put(cx, context, result.as_ref().map_or(0, |&(_, work)| work))?;
     result.map(|(value, _)| value)
 }

@@ -14,6 +14,7 @@ use crate::invocation::Context;
 use crate::limits;
 use crate::memory::MemoryShare;
 use crate::outcome::{self, Bounds, FuelBound};
+use crate::pool::KnownFunction;
 use crate::wasi::Wasi;
 
 /// A live instance, warm once it has served a call.
@@ -26,12 +27,23 @@ pub(crate) struct Instance {
     memory_at_entry: usize,
     /// What the last call was made with, to be used again.
     kept: Arc<Vec<u8>>,
+    /// Where its calls run.
+    stack: Stack,
+    /// A call that is under way: the function, and the fuel that it may use.
+    running: Option<(Arc<KnownFunction>, u64)>,
+}
+
+/// What a guest runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stack {
+    /// The stack of its thread: it cannot wait for other workers.
+    Thread,
+    Fiber,
 }
 
 /// A call to be made in an instance.
 pub(crate) struct Call {
-    /// `operator.function`.
-    pub function: Arc<str>,
+    pub function: Arc<KnownFunction>,
     /// Bytes of linear memory allowed.
     pub memory_max: usize,
     /// What a new instance for it gets of the memory of all.
@@ -50,6 +62,8 @@ struct Fuel {
 /// What is known of an invocation when it begins.
 struct Entered {
     fuel: Fuel,
+    /// Bytes of linear memory that it may have.
+    memory_max: usize,
     /// The guest was told its entity.
     told: bool,
 }
@@ -78,7 +92,7 @@ impl Instance {
                 .instantiate(&mut store)
                 .and_then(|instance| Invoke::find(&mut store, &instance, component.version, component.invoke)),
         };
-        Instance::started(store, invoke, call)
+        Instance::started(store, invoke, call, Stack::Thread)
     }
 
     /// As [`Instance::start`], on a fiber.
@@ -89,10 +103,15 @@ impl Instance {
             .instantiate_async(&mut store)
             .await
             .and_then(|instance| Invoke::find(&mut store, &instance, component.version, component.invoke));
-        Instance::started(store, invoke, call)
+        Instance::started(store, invoke, call, Stack::Fiber)
     }
 
-    fn started(store: Store<Guest>, invoke: Result<Invoke>, call: &Call) -> std::result::Result<Self, Abort> {
+    fn started(
+        store: Store<Guest>,
+        invoke: Result<Invoke>,
+        call: &Call,
+        stack: Stack,
+    ) -> std::result::Result<Self, Abort> {
         match invoke {
             Ok(invoke) => {
                 let memory_at_start = store.data().memory.used;
@@ -103,11 +122,13 @@ impl Instance {
                     memory_at_start,
                     memory_at_entry: memory_at_start,
                     kept: Arc::default(),
+                    stack,
+                    running: None,
                 })
             }
             Err(error) => {
                 assert_pool_has_room(&error);
-                let running = format!("{}, starting,", call.function);
+                let running = format!("{}, starting,", call.function.qualified);
                 let (denied, fuel) = (store.data().memory.denied, FuelBound::Host(limits::START_FUEL));
                 Err(outcome::of_trap(&error, &running, Bounds { denied, memory_max: call.memory_max, fuel }))
             }
@@ -121,6 +142,10 @@ impl Instance {
         component: &LinkedComponent,
     ) -> Result<()> {
         Invoke::find(store, instance, component.version, component.invoke).map(|_| ())
+    }
+
+    pub fn stack(&self) -> Stack {
+        self.stack
     }
 
     /// Whether it has served a call before.
@@ -145,36 +170,37 @@ impl Instance {
     }
 
     /// Runs the function of the attempt's frame. The transaction travels into the Store and back.
-    pub fn call(&mut self, context: Box<Context>, call: &Call) -> (Box<Context>, Ended) {
+    pub fn call(&mut self, context: Box<Context>, call: Call) -> (Box<Context>, Ended) {
         let (arguments, entered) = self.enter(context, call);
         let result = self.invoke.call(&mut self.store, arguments);
-        self.leave(result, call, entered)
+        self.leave(result, entered)
     }
 
     /// As [`Instance::call`], on a fiber. If the future is dropped, the guest ends where it stands, and the instance with
     /// it.
-    pub async fn call_on_fiber(&mut self, context: Box<Context>, call: &Call) -> (Box<Context>, Ended) {
+    pub async fn call_on_fiber(&mut self, context: Box<Context>, call: Call) -> (Box<Context>, Ended) {
         let (arguments, entered) = self.enter(context, call);
         let result = self.invoke.call_on_fiber(&mut self.store, arguments).await;
-        self.leave(result, call, entered)
+        self.leave(result, entered)
     }
 
     /// Hands the transaction to the guest, with fuel.
-    fn enter(&mut self, context: Box<Context>, call: &Call) -> (Arguments, Entered) {
+    fn enter(&mut self, context: Box<Context>, call: Call) -> (Arguments, Entered) {
         self.calls += 1;
         self.memory_at_entry = self.bytes();
         let attempt = &context.attempt;
-        let arguments = self.invoke.arguments(&call.function, attempt, &mut self.kept);
+        let arguments = self.invoke.arguments(&call.function.qualified, attempt, &mut self.kept);
         let fuel = Fuel { allowed: attempt.fuel_allowed(), limit: attempt.fuel_limit() };
         self.store.set_fuel(fuel.allowed).expect("fuel is on");
+        self.running = Some((call.function, fuel.allowed));
         self.store.data_mut().enter(context, call.memory_max);
         let told = arguments.tell();
-        (arguments, Entered { fuel, told })
+        (arguments, Entered { fuel, memory_max: call.memory_max, told })
     }
 
     /// Takes the transaction back, and classifies how the guest has ended.
-    fn leave(&mut self, result: Result<Outcome>, call: &Call, entered: Entered) -> (Box<Context>, Ended) {
-        let Entered { fuel, told } = entered;
+    fn leave(&mut self, result: Result<Outcome>, entered: Entered) -> (Box<Context>, Ended) {
+        let Entered { fuel, memory_max, told } = entered;
         let left = self.store.get_fuel().expect("fuel is on");
         let (mut context, withheld) = self.store.data_mut().leave();
         let mut spent = fuel.allowed.saturating_sub(left).saturating_sub(withheld);
@@ -197,6 +223,9 @@ impl Instance {
             }
         };
         context.attempt.spend(spent);
+        if let Some((function, _)) = self.running.take() {
+            function.tally.add(spent);
+        }
         let denied = self.store.data().memory.denied;
         let ended = match result {
             Ok(returned) => Ended {
@@ -223,7 +252,7 @@ impl Instance {
                     result: Err(outcome::of_trap(
                         &error,
                         &context.attempt.running(),
-                        Bounds { denied, memory_max: call.memory_max, fuel },
+                        Bounds { denied, memory_max, fuel },
                     )),
                     healthy: false,
                     unconfirmed: true,
@@ -231,6 +260,16 @@ impl Instance {
             }
         };
         (context, ended)
+    }
+}
+
+/// A call that is given up while it waits for another worker has used its fuel nevertheless.
+impl Drop for Instance {
+    fn drop(&mut self) {
+        if let Some((function, allowed)) = self.running.take() {
+            let left = self.store.get_fuel().expect("fuel is on") + self.store.data().withheld();
+            function.tally.add(allowed.saturating_sub(left));
+        }
     }
 }
 

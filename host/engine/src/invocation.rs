@@ -7,25 +7,29 @@
 //!
 //! **There are two ways to run a guest, and both are written out.** A single worker has nobody to wait for: its guests run
 //! on the thread's own stack ([`Context::invoke`], [`Instance::call`], `func_wrap`), nested calls through the protocol's
-//! [`run`](styx_protocol::attempt::run). A worker of a cluster runs every guest on a fiber ([`Context::invoke_on_fiber`],
-//! [`Instance::call_on_fiber`], `func_wrap_async`), so that it can be suspended until other workers respond; the imports
-//! that may have to wait are added by `imports::remote`. A fiber costs about half a microsecond per call and each
-//! asynchronous import an allocation, which a single worker need not pay, and Rust cannot abstract over `async`. So each
-//! pair is two short functions around the same steps: `prepare`, `enter`, `leave`.
+//! [`finish`](styx_protocol::attempt::finish). A worker of a cluster can run every guest on a fiber
+//! ([`Context::invoke_on_fiber`], [`Instance::call_on_fiber`], `func_wrap_async`), so that it can be suspended until other
+//! workers respond; the imports that may have to wait are added by `imports::remote`. A fiber costs about half a
+//! microsecond per call and each asynchronous import an allocation, which a single worker need not pay, and Rust cannot
+//! abstract over `async`. So each pair is two short functions around the same steps: `prepare`, `enter`, `leave`.
+//!
+//! Most calls in a cluster find all that they need on their worker, and who is a module runs faster on the thread's stack.
+//! There such a guest is tried first ([`Context::prefers_stack`]); if it needs a fiber after all ([`FiberNeed`]), nothing of
+//! the attempt counts, and it is made again on one.
 
 use std::sync::Arc;
 
 use styx_protocol::abort::{Abort, Code};
-use styx_protocol::attempt::{Attempt, Functions, Next, RemoteRequests, RemoteResponse};
+use styx_protocol::attempt::{Attempt, Functions, Locality, Next, RemoteRequests, RemoteResponse};
 use styx_protocol::deployment::Isolation;
 use styx_protocol::entity::Value;
 
 use crate::budget::GuestUsage;
 use crate::component::Components;
-use crate::instance::{Call, Ended, Instance};
-use crate::limits::{self, IdleInstances};
+use crate::instance::{Call, Ended, Instance, Stack};
+use crate::limits;
 use crate::memory::{GuestMemory, MemoryShare};
-use crate::pool::{InstanceSetId, Pool};
+use crate::pool::{InstanceSetId, KnownFunction, Pool};
 use crate::profile::{Begun, Profile};
 use crate::rendezvous::Rendezvous;
 
@@ -47,6 +51,15 @@ pub(crate) struct Context {
     pub resources: Box<ExecutorResources>,
 }
 
+/// Why an attempt needs a fiber.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FiberNeed {
+    /// To wait for other workers.
+    Waits,
+    /// A guest that it calls is no module, and runs on fibers only.
+    Guest,
+}
+
 /// Resources that an executor lends to one attempt after another.
 pub(crate) struct ExecutorResources {
     components: Arc<Components>,
@@ -59,6 +72,8 @@ pub(crate) struct ExecutorResources {
     pub distributed: bool,
     /// Whether the outcome may be due to such an earlier call, so that it has to be confirmed in fresh instances.
     pub unconfirmed: bool,
+    /// Whether it needs a fiber, and runs on the stack of its thread: it has to be made again.
+    pub needs_fiber: Option<FiberNeed>,
     /// Guests under way, each in an instance.
     pub guests: GuestUsage,
     /// Whether they may wait for memory: no epoch waits for them.
@@ -75,12 +90,12 @@ impl ExecutorResources {
     pub fn new(
         executor: u64,
         components: Arc<Components>,
-        idle_max: IdleInstances,
+        pool: Pool,
         memory: Arc<GuestMemory>,
         rendezvous: Rendezvous<Box<Context>>,
     ) -> Self {
         ExecutorResources {
-            pool: Pool::new(idle_max),
+            pool,
             components,
             patient: false,
             memory,
@@ -90,6 +105,7 @@ impl ExecutorResources {
             reused: false,
             distributed: false,
             unconfirmed: false,
+            needs_fiber: None,
             guests: GuestUsage::default(),
             profile: None,
         }
@@ -103,7 +119,7 @@ impl ExecutorResources {
     /// Resets them for the next task.
     pub fn reset(&mut self, instances: InstancePolicy, distributed: bool, guests: GuestUsage) {
         (self.instances, self.distributed, self.guests) = (instances, distributed, guests);
-        (self.reused, self.unconfirmed) = (false, false);
+        (self.reused, self.unconfirmed, self.needs_fiber) = (false, false, None);
         if let Some(profile) = &mut self.profile {
             profile.calls.clear();
         }
@@ -126,12 +142,16 @@ impl Context {
 
     /// Runs the function of the attempt's frame in an instance of its component.
     fn invoke(mut self: Box<Self>) -> (Box<Self>, Result<Value, Abort>) {
-        let (mut prepared, idle) = match self.prepare() {
+        let (mut prepared, idle) = match self.prepare(Stack::Thread) {
             Ok(found) => found,
             Err(abort) => return (self, Err(abort)),
         };
         let started = match idle {
             Some(instance) => Ok(instance),
+            None if !self.resources.pool.component(prepared.set).runs_on_stack() => {
+                let abort = self.need_fiber(FiberNeed::Guest);
+                return (self, Err(abort));
+            }
             None => Instance::start(self.resources.pool.component(prepared.set), &mut prepared.call),
         };
         let mut instance = match started {
@@ -140,18 +160,18 @@ impl Context {
         };
         self.enter(&instance);
         let begun = self.begun();
-        let (mut context, ended) = instance.call(self, &prepared.call);
+        let (mut context, ended) = instance.call(self, prepared.call);
         if let Some(begun) = begun {
             context.note(begun);
         }
-        let result = context.leave(&prepared, instance, ended);
+        let result = context.leave(prepared.set, prepared.always_fresh, instance, ended);
         (context, result)
     }
 
     /// As [`Context::invoke`], on a fiber, so that the guest can be suspended. The host's own stack does not grow with the
     /// nesting of calls.
     async fn invoke_on_fiber(mut self: Box<Self>) -> (Box<Self>, Result<Value, Abort>) {
-        let (mut prepared, idle) = match self.prepare() {
+        let (mut prepared, idle) = match self.prepare(Stack::Fiber) {
             Ok(found) => found,
             Err(abort) => return (self, Err(abort)),
         };
@@ -165,11 +185,11 @@ impl Context {
         };
         self.enter(&instance);
         let begun = self.begun();
-        let (mut context, ended) = instance.call_on_fiber(self, &prepared.call).await;
+        let (mut context, ended) = instance.call_on_fiber(self, prepared.call).await;
         if let Some(begun) = begun {
             context.note(begun);
         }
-        let result = context.leave(&prepared, instance, ended);
+        let result = context.leave(prepared.set, prepared.always_fresh, instance, ended);
         (context, result)
     }
 
@@ -198,8 +218,34 @@ impl Context {
         rendezvous.request(self, requests).await
     }
 
+    /// Whether the function of the attempt's frame, which is about to begin, had better run on the stack of its thread.
+    pub fn prefers_stack(&mut self) -> bool {
+        self.locate();
+        let (operator, function) = (self.attempt.operator().id, self.attempt.frame().function);
+        self.resources.pool.prefers_stack(operator, function)
+    }
+
+    /// What an operation has found on this worker. If others are needed, the attempt is made again on a fiber.
+    pub fn here<T: Default>(&mut self, found: Locality<T>) -> T {
+        match found {
+            Locality::Local(found) => found,
+            Locality::Remote(_) => {
+                self.need_fiber(FiberNeed::Waits);
+                T::default()
+            }
+        }
+    }
+
+    /// The attempt cannot go on as it runs: whatever its guests still do, it is made again.
+    #[cold]
+    fn need_fiber(&mut self, need: FiberNeed) -> Abort {
+        self.resources.needs_fiber.get_or_insert(need);
+        self.attempt
+            .doom(Abort::new(Code::Overloaded, "the transaction runs again where it can wait for other workers"))
+    }
+
     /// Finds the function of the attempt's frame, and an instance for it if one is idle.
-    fn prepare(&mut self) -> Result<(Prepared, Option<Instance>), Abort> {
+    fn prepare(&mut self, stack: Stack) -> Result<(Prepared, Option<Instance>), Abort> {
         let (set, function) = self.locate();
         let operator = self.attempt.operator();
         let always_fresh = operator.isolation == Isolation::Fresh;
@@ -214,7 +260,7 @@ impl Context {
         let idle = if always_fresh || self.resources.instances != InstancePolicy::Warm {
             None
         } else {
-            self.resources.pool.take(set)
+            self.resources.pool.take(set, stack)
         };
         let share = idle.is_none().then(|| self.resources.share(set));
         Ok((Prepared { set, call: Call { function, memory_max, share }, always_fresh }, idle))
@@ -249,16 +295,22 @@ impl Context {
     }
 
     /// Accounts for a guest that has ended, gives its instance back, and decides whether its result counts.
-    fn leave(&mut self, prepared: &Prepared, instance: Instance, ended: Ended) -> Result<Value, Abort> {
+    fn leave(
+        &mut self,
+        set: InstanceSetId,
+        always_fresh: bool,
+        instance: Instance,
+        ended: Ended,
+    ) -> Result<Value, Abort> {
         self.resources.guests.leave(instance.bytes_at_entry());
         let used_before = self.resources.reused || (self.resources.distributed && !self.attempt.mode().is_fresh());
         if ended.unconfirmed && used_before && !self.is_decided() {
             self.resources.unconfirmed = true;
         }
-        if ended.healthy && !prepared.always_fresh {
+        if ended.healthy && !always_fresh {
             match self.resources.instances {
-                InstancePolicy::Warm | InstancePolicy::FreshKept => self.resources.pool.give(prepared.set, instance),
-                InstancePolicy::Fresh => self.resources.pool.offer(prepared.set, instance),
+                InstancePolicy::Warm | InstancePolicy::FreshKept => self.resources.pool.give(set, instance),
+                InstancePolicy::Fresh => self.resources.pool.offer(set, instance),
             }
         }
         if self.resources.unconfirmed {
@@ -268,16 +320,16 @@ impl Context {
         ended.result
     }
 
-    /// Finds the instances and the name of the frame's function.
-    fn locate(&mut self) -> (InstanceSetId, Arc<str>) {
+    /// Finds the frame's function, and its instances.
+    fn locate(&mut self) -> (InstanceSetId, Arc<KnownFunction>) {
         let (operator, function) = (self.attempt.operator(), self.attempt.frame().function);
-        if let Some((set, name)) = self.resources.pool.find(operator, function) {
-            return (set, name.clone());
+        if let Some((set, known)) = self.resources.pool.find(operator, function) {
+            return (set, known.clone());
         }
         let resources = &mut *self.resources;
         resources.pool.learn(operator, self.attempt.catalog(), |digest| resources.components.get(digest));
-        let (set, name) = resources.pool.find(operator, function).expect("just learned");
-        (set, name.clone())
+        let (set, known) = resources.pool.find(operator, function).expect("just learned");
+        (set, known.clone())
     }
 }
 
@@ -304,5 +356,9 @@ impl Functions for Invocation {
         let (context, result) = context.invoke();
         self.0 = Some(context);
         result
+    }
+
+    fn needs_remote(&mut self) -> Abort {
+        self.0.as_mut().expect("each invocation brings the context back").need_fiber(FiberNeed::Waits)
     }
 }

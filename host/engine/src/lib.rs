@@ -8,7 +8,7 @@
 //! In a cluster (`tasks`) guests run on fibers, and one that needs another worker is suspended (`suspended`) while its
 //! thread goes on with the next task. A single worker has none of that.
 //!
-//! Modules depend on each other in one direction: `limits`, `config`, `budget`, `memory`, `rendezvous` <- `component`, `contract`,
+//! Modules depend on each other in one direction: `limits`, `config`, `budget`, `memory`, `rendezvous`, `tally` <- `component`, `contract`,
 //! `direct`, `guest`, `instance`, `outcome`, `pool`, `invocation` (one recursive type: see there) <- `imports`, `suspended` <- `engine` <- `executor` <- `tasks`; `upload` stands on `engine`.
 //!
 //! **Nothing here** reads a clock or draws a random number, and no guest can: time and randomness
@@ -36,11 +36,14 @@ mod pool;
 mod profile;
 mod rendezvous;
 mod suspended;
+mod tally;
 mod tasks;
 mod upload;
 mod wasi;
 
-pub use compiler::{COMPILE_ARGUMENT, Compiler, compile_child_main, compile_for_build, engine_for_build};
+pub use compiler::{
+    COMPILE_ARGUMENT, Compiler, compile_child_main, compile_for_build, compile_module_for_build, engine_for_build,
+};
 pub use config::WASMTIME_VERSION;
 pub use determinism::Determinism;
 pub use engine::{Engine, EngineOptions, LoadError};
@@ -48,4 +51,5 @@ pub use executor::{Executor, Statistics};
 pub use limits::{CALL_DEPTH_MAX, Cluster, EXECUTION_STACK_BYTES, EXECUTORS_MAX, Long, MEMORY_BYTES_MAX};
 pub use profile::{Profile, ProfiledCall};
 pub use suspended::home;
+pub use tally::{COUNTED_MAX, FunctionUse, Tallies};
 pub use upload::{COMPONENT_BYTES_MAX, CheckedComponent, UploadCode, UploadError};

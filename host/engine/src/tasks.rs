@@ -8,18 +8,37 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use styx_protocol::abort::{Abort, Code};
-use styx_protocol::attempt::{Attempt, Mode, Next, RemoteResponse};
+use styx_protocol::attempt::{Attempt, Mode, Next, RemoteResponse, Usage, finish};
 use styx_protocol::catalog::Catalog;
 use styx_protocol::entity::Value;
 use styx_protocol::state::State;
-use styx_protocol::task::{LocalView, Progress, Started, SuspendedId, Task, TaskExecutor, TaskKind, TaskProgress};
+use styx_protocol::task::{
+    AttemptSource, LocalView, Progress, Started, SuspendedId, Task, TaskExecutor, TaskKind, TaskProgress,
+};
 use styx_protocol::transaction::Transaction;
 
 use crate::budget::GuestUsage;
 use crate::determinism::Determinism;
 use crate::executor::Executor;
-use crate::invocation::{Context, InstancePolicy};
+use crate::invocation::{Context, FiberNeed, InstancePolicy, Invocation};
 use crate::suspended::{Running, SuspendedCall, poll};
+
+/// A task that begins.
+struct Begun {
+    attempt: Box<Attempt>,
+    instances: InstancePolicy,
+    /// Whether it depends on other workers.
+    distributed: bool,
+    /// How its attempt can be made again, if it can.
+    again: Option<Again>,
+}
+
+/// What an attempt began with.
+#[derive(Clone, Copy, Default)]
+struct Again {
+    used: Usage,
+    drifted: bool,
+}
 
 /// Needs an engine that is set up for it ([`crate::EngineOptions::cluster`]), and panics otherwise.
 impl TaskExecutor for Executor {
@@ -33,7 +52,8 @@ impl TaskExecutor for Executor {
         self.settle(transaction, |executor, instances| {
             let mut attempt = Box::new(view.attempt(transaction, state, catalog, Mode::default()));
             attempt.slice(executor.engine.slice());
-            let (mut attempt, progress, distributed) = executor.begin(attempt, instances, false, Attempt::start);
+            let begun = Begun { attempt, instances, distributed: false, again: Some(Again::default()) };
+            let (mut attempt, progress, distributed) = executor.begin(begun, Attempt::start);
             match progress {
                 Progress::Done(outcome) if attempt.is_local() && !distributed => {
                     Started::Local(attempt.take_execution(outcome))
@@ -47,15 +67,20 @@ impl TaskExecutor for Executor {
     }
 
     fn advance(&mut self, Task { graph, attempt, kind }: Task) -> TaskProgress {
+        let again = match &attempt {
+            AttemptSource::New(seed) => Some(Again { used: seed.used, drifted: seed.drifted }),
+            AttemptSource::Existing(_) => None,
+        };
         let mut attempt = attempt.into_attempt();
         attempt.slice(self.engine.slice());
         // Where every attempt is compared with a fresh one, those that cannot be compared run in fresh instances.
         let fresh = attempt.mode().is_fresh() || self.engine.determinism() == Determinism::All;
         let instances = if fresh { InstancePolicy::Fresh } else { InstancePolicy::Warm };
         let (mut attempt, progress, _) = match kind {
-            TaskKind::Root => self.begin(attempt, instances, false, Attempt::start),
+            TaskKind::Root => self.begin(Begun { attempt, instances, distributed: false, again }, Attempt::start),
             TaskKind::Call { target, issuer } => {
-                self.begin(attempt, instances, true, |attempt| attempt.serve_call(target, issuer))
+                let begun = Begun { attempt, instances, distributed: true, again };
+                self.begin(begun, |attempt| attempt.serve_call(target.clone(), issuer))
             }
             TaskKind::Resume { parked, answers } => self.resume(attempt, parked, answers),
         };
@@ -70,12 +95,13 @@ impl TaskExecutor for Executor {
 
 impl Executor {
     /// Runs an attempt that needs no other worker.
-    pub(crate) fn run_on_fibers(
+    pub(crate) fn run_in_cluster(
         &mut self,
         attempt: Box<Attempt>,
         instances: InstancePolicy,
     ) -> (Box<Attempt>, Result<Value, Abort>) {
-        match self.begin(attempt, instances, false, Attempt::start) {
+        let again = Some(Again::default());
+        match self.begin(Begun { attempt, instances, distributed: false, again }, Attempt::start) {
             (attempt, Progress::Done(outcome), _) => (attempt, outcome),
             (_, Progress::Suspended(..), _) => panic!("an attempt of a single worker sent a request to another"),
         }
@@ -96,18 +122,49 @@ impl Executor {
     }
 
     /// Starts a task and runs it until it ends or is suspended. The flag says whether it depends on other workers.
-    fn begin(
-        &mut self,
-        attempt: Box<Attempt>,
-        instances: InstancePolicy,
-        distributed: bool,
-        start: impl FnOnce(&mut Attempt) -> Next,
-    ) -> (Box<Attempt>, Progress, bool) {
+    fn begin(&mut self, begun: Begun, start: impl Fn(&mut Attempt) -> Next) -> (Box<Attempt>, Progress, bool) {
         assert!(self.engine.is_clustered(), "tasks need an engine that is set up for a cluster");
+        let Begun { attempt, instances, distributed, again } = begun;
         let resources = self.lend(instances, distributed, GuestUsage::default());
         let mut context = Box::new(Context { attempt, resources });
         let next = start(&mut context.attempt);
-        self.drive(Box::pin(context.finish(next)))
+        let Next::Invoke = next else { return self.drive(Box::pin(context.finish(next))) };
+
+        let (operator, function) = (context.attempt.operator().id, context.attempt.frame().function);
+        // A second attempt is to find the instances of the first, where every attempt is compared with another.
+        let again = again.filter(|_| self.engine.determinism() != Determinism::All);
+        if let Some(again) = again
+            && context.prefers_stack()
+        {
+            let mut invocation = Invocation::new(context);
+            let outcome = finish(&mut invocation, Next::Invoke);
+            context = invocation.into_inner();
+            let need = context.resources.needs_fiber;
+            context.resources.pool.note_waits(operator, function, need.is_some(), need == Some(FiberNeed::Guest));
+            if need.is_none() {
+                return self.done(*context, outcome);
+            }
+            self.statistics.moved += 1;
+            let Context { attempt, mut resources } = *context;
+            resources.reset(instances, distributed, GuestUsage::default());
+            let mut attempt = Box::new(attempt.anew(again.used, again.drifted));
+            let next = start(&mut attempt);
+            return self.drive(Box::pin(Box::new(Context { attempt, resources }).finish(next)));
+        }
+        let (attempt, progress, distributed) = self.drive(Box::pin(context.finish(Next::Invoke)));
+        let waited = matches!(progress, Progress::Suspended(..));
+        let resources = self.resources.as_mut().expect("the task is over, or suspended");
+        resources.pool.note_waits(operator, function, waited, false);
+        (attempt, progress, distributed)
+    }
+
+    /// A task has ended.
+    fn done(&mut self, context: Context, outcome: Result<Value, Abort>) -> (Box<Attempt>, Progress, bool) {
+        let Context { mut attempt, resources } = context;
+        let distributed = resources.distributed;
+        attempt.rest();
+        self.resources = Some(resources);
+        (attempt, Progress::Done(outcome), distributed)
     }
 
     /// Resumes a suspended task.
@@ -129,13 +186,7 @@ impl Executor {
     fn drive(&mut self, mut running: Running) -> (Box<Attempt>, Progress, bool) {
         loop {
             match poll(&mut running) {
-                Poll::Ready((context, outcome)) => {
-                    let Context { mut attempt, resources } = *context;
-                    let distributed = resources.distributed;
-                    attempt.rest();
-                    self.resources = Some(resources);
-                    return (attempt, Progress::Done(outcome), distributed);
-                }
+                Poll::Ready((context, outcome)) => return self.done(*context, outcome),
                 Poll::Pending => {
                     let (mut context, requests) = self.rendezvous.requests();
                     context.resources.distributed = true;

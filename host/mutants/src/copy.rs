@@ -76,7 +76,7 @@ impl Original {
             fs::create_dir_all(file.parent().expect("a file is in a directory"))?;
             fs::write(&file, bytes).with_context(|| format!("cannot write {}", file.display()))
         };
-        put("switch/Cargo.toml".into(), SWITCH_MANIFEST.as_bytes())?;
+        put("switch/Cargo.toml".into(), self.manifest_of_switch().as_bytes())?;
         put("switch/src/lib.rs".into(), SWITCH_SOURCE.as_bytes())?;
         put("Cargo.toml".into(), self.manifest_of_copy(packages).as_bytes())?;
         if let Ok(lock) = fs::read(self.root.join("Cargo.lock")) {
@@ -107,6 +107,29 @@ impl Original {
         Ok(())
     }
 
+    /// The crate with the switches asks for whatever the whole workspace asks for from elsewhere, and calls none of it: so
+    /// features of dependencies are those with which the workspace has compiled them, and none is compiled once more.
+    fn manifest_of_switch(&self) -> String {
+        let mut asked = Table::new();
+        for (_, manifest) in self.packages.values() {
+            let chosen = by_default(manifest);
+            for section in ["dependencies", "dev-dependencies"] {
+                for (name, how) in manifest.get(section).and_then(Value::as_table).into_iter().flatten() {
+                    let optional = how.get("optional").and_then(Value::as_bool) == Some(true);
+                    let wanted = chosen.contains(&format!("dep:{name}")) || chosen.contains(name);
+                    if !self.packages.contains_key(name) && (!optional || wanted) {
+                        let features = chosen.iter().filter_map(|feature| feature.split_once('/'));
+                        let features = features.filter(|(of, _)| of.trim_end_matches('?') == name);
+                        ask(&mut asked, name, how, features.map(|(_, feature)| feature));
+                    }
+                }
+            }
+        }
+        let mut manifest: Table = SWITCH_MANIFEST.parse().expect("it is a manifest");
+        manifest.insert("dependencies".into(), asked.into());
+        manifest.to_string()
+    }
+
     fn manifest_of_copy(&self, packages: &BTreeSet<String>) -> String {
         let mut manifest = self.manifest.clone();
         if let Some(workspace) = manifest.get_mut("workspace").and_then(Value::as_table_mut) {
@@ -117,6 +140,44 @@ impl Original {
             workspace.remove("lints");
         }
         manifest.to_string()
+    }
+}
+
+/// What a crate's default feature turns on, as manifests write it.
+fn by_default(manifest: &Table) -> BTreeSet<String> {
+    let features = manifest.get("features").and_then(Value::as_table);
+    let (mut on, mut open) = (BTreeSet::new(), vec!["default".to_owned()]);
+    while let Some(feature) = open.pop() {
+        let more = features.and_then(|features| features.get(&feature)?.as_array()).into_iter().flatten();
+        open.extend(more.filter_map(Value::as_str).filter(|more| !on.contains(*more)).map(str::to_owned));
+        on.insert(feature);
+    }
+    on
+}
+
+/// Adds a dependency, as a manifest asks for it, and features to those that others ask for.
+fn ask<'a>(asked: &mut Table, name: &str, how: &'a Value, features: impl Iterator<Item = &'a str>) {
+    let features: Vec<&str> = how
+        .get("features")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .chain(features)
+        .collect();
+    let entry = asked.entry(name.to_owned()).or_insert_with(|| match how {
+        Value::Table(how) => how.clone().into(),
+        version => Table::from_iter([("version".to_owned(), version.clone())]).into(),
+    });
+    let entry = entry.as_table_mut().expect("it has just been made one");
+    entry.remove("optional");
+    let all = entry.entry("features").or_insert_with(|| Value::Array(Vec::new()));
+    if let Value::Array(all) = all {
+        for feature in features {
+            if !all.iter().any(|there| there.as_str() == Some(feature)) {
+                all.push(feature.into());
+            }
+        }
     }
 }
 
@@ -151,4 +212,42 @@ fn files(root: &Path, directory: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use toml::toml;
+
+    use super::*;
+
+    #[test]
+    fn the_switches_ask_for_all_that_the_workspace_asks_for() {
+        let store = toml! {
+            [features]
+            default = ["s3"]
+            s3 = ["dep:topics", "objects/aws"]
+            tls = ["dep:secrets", "objects/tls"]
+            [dependencies]
+            objects = { version = "1", features = ["fs"] }
+            topics = { version = "2", optional = true }
+            secrets = { version = "3", optional = true }
+        };
+        let program = toml! {
+            [dependencies]
+            store = { path = "store" }
+            [dev-dependencies]
+            objects = { version = "1", features = ["memory"] }
+            plain = "4"
+        };
+        let packages = [("store", store), ("program", program)];
+        let packages = packages.map(|(name, manifest)| (name.to_owned(), (PathBuf::from(name), manifest))).into();
+        let original = Original { root: PathBuf::new(), manifest: Table::new(), packages };
+        let manifest: Table = original.manifest_of_switch().parse().unwrap();
+        let asked = toml! {
+            objects = { version = "1", features = ["memory", "fs", "aws"] }
+            plain = { version = "4", features = [] }
+            topics = { version = "2", features = [] }
+        };
+        assert_eq!(manifest["dependencies"], Value::Table(asked));
+    }
 }

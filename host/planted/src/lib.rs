@@ -178,6 +178,9 @@ bugs! {
     /// Owners change though nothing happens: a snapshot that is there already is as good as one that is cut. Planted: the
     /// migration waits for one that is never cut.
     IdleNotMigrated,
+    /// A migration for which everything stopped is in the log when it is said to be done, though nothing has happened since. Planted: it
+    /// is done when the next generation is live.
+    RestartUnlogged,
     /// What has not arrived yet of a partition is not there to be read. Planted: it is read as if there were none.
     MissingTakenForNone,
     /// A scan waits for what has not arrived. Planted: it passes over it.

@@ -1,5 +1,10 @@
 //! Which parts of the protocol are on: data, so that the papers' ablations can be run.
 
+use std::fmt::{Display, Formatter};
+use std::str::FromStr;
+
+use crate::ids::EngineHash;
+
 /// How conflicts are dealt with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Modes {
@@ -30,10 +35,38 @@ impl Modes {
         ("fallback", Modes::FALLBACK),
         ("caching", Modes::CACHING),
     ];
+
+    /// An engine's hash where these are on: what they let commit depends on them as what functions do depends on the engine.
+    /// The standard ones leave it as it is.
+    pub fn hash(self, engine: u64) -> EngineHash {
+        let Modes { reordering, fallback, caching } = self;
+        let off = u64::from(!reordering) | u64::from(!fallback) << 1 | u64::from(!caching) << 2;
+        EngineHash(engine ^ off)
+    }
 }
 
 impl Default for Modes {
     fn default() -> Self {
         Modes::CACHING
+    }
+}
+
+impl FromStr for Modes {
+    type Err = String;
+
+    /// One of the ladder, by its name.
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Modes::LADDER.into_iter().find(|(known, _)| *known == name);
+        found.map(|(_, modes)| modes).ok_or_else(|| "it can be aria, reordering, fallback or caching".into())
+    }
+}
+
+/// The name in the ladder; of others what is on.
+impl Display for Modes {
+    fn fmt(&self, out: &mut Formatter<'_>) -> std::fmt::Result {
+        match Modes::LADDER.into_iter().find(|(_, known)| known == self) {
+            Some((name, _)) => out.write_str(name),
+            None => write!(out, "{self:?}"),
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use styx_driver::autoscale::{AutoscaleConfig, Decision, Wish};
+use styx_driver::coordinator::MigrationId;
 use styx_protocol::ids::Timestamp;
 
 /// Decisions that are remembered.
@@ -24,6 +25,8 @@ pub struct Decided {
     pub decision: Decision,
     /// Of the command, the last time, and how often it was run.
     pub ran: Option<(Ran, u32)>,
+    /// Of a balance: its migration, or why there is none.
+    pub balanced: Option<Result<MigrationId, String>>,
 }
 
 /// What is known of an autoscaler.
@@ -71,6 +74,15 @@ impl Autoscaling {
         self.change(|known| {
             if let Some(last) = known.decisions.back_mut() {
                 last.ran = Some((ran, tries));
+            }
+        });
+    }
+
+    /// A balance, which the last decision wanted, has begun, or why it has not.
+    pub(crate) fn balanced(&self, begun: Result<MigrationId, String>) {
+        self.change(|known| {
+            if let Some(last) = known.decisions.back_mut() {
+                last.balanced = Some(begun);
             }
         });
     }

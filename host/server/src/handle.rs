@@ -12,7 +12,7 @@ use styx_driver::wire::{AdminQuery, Response};
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::catalog::Catalog;
 use styx_protocol::control::Control;
-use styx_protocol::ids::RequestId;
+use styx_protocol::ids::{NodeId, RequestId};
 use styx_protocol::machine::worker::ClientRequest;
 use styx_protocol::replies::Reply;
 use styx_protocol::system::SystemFunction;
@@ -32,8 +32,8 @@ pub(crate) type ClientMessage = client::ClientMessage<Waiter, oneshot::Sender<Re
 pub(crate) enum OperatorMessage {
     /// Sequence a deployment.
     Deploy(Box<Control>, Waiter),
-    /// Have partitions change their owners.
-    Migrate(Goal, MigrationOptions, Waiter),
+    /// Have partitions change their owners, with which nodes would hold so many bytes more.
+    Migrate(Goal, MigrationOptions, Vec<(NodeId, u64)>, Waiter),
     /// Leave partitions where they are that are on their way to other owners.
     CancelMigration(Waiter),
     /// Copy partitions that are on their way no further for now, or further.
@@ -279,14 +279,16 @@ impl Handle {
         controlled(answer)
     }
 
-    /// Has partitions change their owners; returns once they have, durably, or once they are on their way.
+    /// Has partitions change their owners, of whom these would hold so many bytes more; returns once they have, durably, or once they
+    /// are on their way.
     pub fn migrate(
         &self,
         goal: Goal,
         options: MigrationOptions,
+        gains: Vec<(NodeId, u64)>,
     ) -> impl Future<Output = Result<(), Abort>> + Send + use<> {
         let (to, answer) = oneshot::channel();
-        self.inbox.operator(OperatorMessage::Migrate(goal, options, Waiter::Once(to)));
+        self.inbox.operator(OperatorMessage::Migrate(goal, options, gains, Waiter::Once(to)));
         controlled(answer)
     }
 

@@ -93,6 +93,8 @@ pub struct Stats {
     /// What is kept of requests and of guests' lines.
     pub observed: Arc<Recorder>,
     recent: Mutex<VecDeque<EpochReport>>,
+    /// The longest epoch since somebody asked for it, µs.
+    longest: AtomicU64,
     /// What is known of the autoscaler.
     pub autoscaling: Arc<Autoscaling>,
     /// What other processes of the cluster report.
@@ -193,6 +195,7 @@ impl Stats {
         let counts = summary.counts;
         let add = |counter: &AtomicU64, n: u64| counter.fetch_add(n, Ordering::Relaxed);
         add(&self.epochs, 1);
+        self.longest.fetch_max(duration_us.max(1), Ordering::Relaxed);
         self.epoch.store(summary.epoch.0, Ordering::Relaxed);
         add(&self.committed, counts.committed);
         add(&self.fell_back, counts.fell_back);
@@ -227,6 +230,11 @@ impl Stats {
     pub(crate) fn synced(&self, since: Instant) {
         self.log_syncs.fetch_add(1, Ordering::Relaxed);
         self.log_sync_us.fetch_add(since.elapsed().as_micros() as u64, Ordering::Relaxed);
+    }
+
+    /// How long the longest epoch took that has ended since this was asked, µs; none if none has. One asks.
+    pub(crate) fn longest_epoch(&self) -> Option<u64> {
+        Some(self.longest.swap(0, Ordering::Relaxed)).filter(|longest| *longest > 0)
     }
 
     /// The last epochs, oldest first.

@@ -9,7 +9,6 @@
 
 #include "arena.h"
 #include "host.h"
-#include "json.h"
 
 #define IMPORT(interface, function) \
     __attribute__((import_module("styx:guest/" interface "@0.2.0"), import_name(function)))
@@ -137,19 +136,14 @@ static void tell_change(void) {
     now.told = UNTOLD;
 }
 
-enum bound { UNBOUNDED, INCLUDED, EXCLUDED };
-
-host_entry *host_scan(const styx_range *range, size_t *count) {
-    const char *prefix = range->prefix ? range->prefix : "";
-    const char *lower = range->reverse ? range->before : range->after;
-    const char *upper = range->reverse ? range->after : range->before;
+host_entry *host_scan(name prefix, host_bound lower, host_bound upper, uint32_t limit, bool reverse, size_t *count) {
     struct {
         host_entry *entries;
         size_t count;
     } found;
     tell_change();
-    state_scan(prefix, strlen(prefix), lower ? EXCLUDED : UNBOUNDED, lower, lower ? strlen(lower) : 0,
-               upper ? EXCLUDED : UNBOUNDED, upper, upper ? strlen(upper) : 0, range->limit, range->reverse, &found);
+    state_scan(prefix.data, prefix.length, lower.kind, lower.key.data, lower.key.length, upper.kind, upper.key.data,
+               upper.key.length, limit, reverse, &found);
     *count = found.count;
     return found.entries;
 }
@@ -216,94 +210,6 @@ outcome *export_invoke(char *bytes, size_t length, size_t function_end, size_t k
     ended = (outcome){now.entity, {reply.failed, reply.first, reply.message}};
     now.over = true;
     return &ended;
-}
-
-typedef struct parameter {
-    slice name;
-    slice schema;
-    uint8_t required;
-} parameter;
-
-typedef struct function_description {
-    slice name;
-    parameter *parameters;
-    size_t count;
-    slice returns;
-    uint8_t read_only;
-    slice doc;
-} function_description;
-
-typedef struct operator_description {
-    slice name;
-    uint8_t has_prefix;
-    slice key_prefix;
-    slice doc;
-    function_description *functions;
-    size_t count;
-} operator_description;
-
-typedef struct description {
-    slice sdk;
-    operator_description *operators;
-    size_t count;
-} description;
-
-_Static_assert(sizeof(parameter) == 20 && sizeof(function_description) == 36 && sizeof(operator_description) == 36,
-               "as the canonical ABI lays them out");
-
-static slice text(const char *of) {
-    return of ? (slice){(char *)of, strlen(of)} : (slice){"", 0};
-}
-
-static slice schema(const styx_type *type) {
-    writer to = {0};
-    json_schema(&to, type);
-    return (slice){to.data, to.length};
-}
-
-static function_description describe_function(const styx_function_type *function) {
-    const styx_type *arguments = function->arguments;
-    function_description described = {.name = text(function->name),
-                                      .parameters = styx_alloc(arguments->count * sizeof(parameter)),
-                                      .count = arguments->count,
-                                      .returns = schema(function->result),
-                                      .read_only = function->read_only,
-                                      .doc = text(function->doc)};
-    for (size_t i = 0; i < arguments->count; i++) {
-        const styx_field *field = &arguments->fields[i];
-        described.parameters[i] = (parameter){text(field->name), schema(field->type), !json_may_be_absent(field->type)};
-    }
-    return described;
-}
-
-EXPORT("describe") description *export_describe(void) {
-    static description described;
-    size_t functions = 0, count = 0;
-    for (const styx_function_type *each = styx_functions; each; each = each->next) functions++;
-    operator_description *operators = styx_alloc(functions * sizeof *operators);
-    for (const styx_function_type *each = styx_functions; each; each = each->next) {
-        size_t i = 0;
-        while (i < count && (operators[i].name.length != each->operator_length ||
-                             memcmp(operators[i].name.data, each->operator_name, each->operator_length) != 0)) {
-            i++;
-        }
-        if (i == count) {
-            const styx_operator_type *of = each->operator_type;
-            operators[count++] = (operator_description){.name = text(each->operator_name),
-                                                        .has_prefix = of->key_prefix != NULL,
-                                                        .key_prefix = text(of->key_prefix),
-                                                        .doc = text(of->doc),
-                                                        .functions = styx_alloc(functions * sizeof(function_description))};
-        }
-        operators[i].functions[operators[i].count++] = describe_function(each);
-    }
-    described = (description){text("styx-c " STYX_VERSION), operators, count};
-    return &described;
-}
-
-EXPORT("cabi_post_describe") void export_post_describe(description *described) {
-    (void)described;
-    arena_reset();
 }
 
 #endif

@@ -21,11 +21,20 @@ typedef struct host_entry {
     slice value;
 } host_entry;
 
+enum bound { UNBOUNDED, INCLUDED, EXCLUDED };
+
+/* One end of a range of keys. */
+typedef struct host_bound {
+    enum bound kind;
+    name key;
+} host_bound;
+
 /* A null key is the own one. */
 bool host_get(const name *key, slice *value);
 void host_put(const name *key, const void *data, size_t length);
 void host_delete(const name *key);
-host_entry *host_scan(const styx_range *range, size_t *count);
+/* Keys that begin with `prefix`, between the bounds. A limit of 0 is the app's. */
+host_entry *host_scan(name prefix, host_bound lower, host_bound upper, uint32_t limit, bool reverse, size_t *count);
 
 typedef struct host_reply {
     bool failed;

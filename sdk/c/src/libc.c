@@ -1,5 +1,5 @@
 /*
- * The C library's clock and random numbers, in a component: the transaction's, the same in every replay. A seed
+ * The C library's random numbers, in a component: the transaction's, the same in every replay. A seed
  * changes nothing, since a generator's state in memory would be carried from call to call. What else of the C
  * library needs an operating system is refused when the guest is built.
  */
@@ -7,36 +7,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/time.h>
-#include <time.h>
 
 #include "host.h"
-
-time_t time(time_t *to) {
-    time_t seconds = (time_t)(host_time() / 1000000);
-    if (to) *to = seconds;
-    return seconds;
-}
-
-int clock_gettime(clockid_t clock, struct timespec *to) {
-    (void)clock;
-    uint64_t microseconds = host_time();
-    to->tv_sec = (time_t)(microseconds / 1000000);
-    to->tv_nsec = (long)(microseconds % 1000000 * 1000);
-    return 0;
-}
-
-int timespec_get(struct timespec *to, int base) {
-    return clock_gettime(CLOCK_REALTIME, to) == 0 ? base : 0;
-}
-
-int gettimeofday(struct timeval *restrict to, void *restrict zone) {
-    (void)zone;
-    uint64_t microseconds = host_time();
-    to->tv_sec = (time_t)(microseconds / 1000000);
-    to->tv_usec = (suseconds_t)(microseconds % 1000000);
-    return 0;
-}
 
 void srand(unsigned seed) {
     (void)seed;

@@ -69,11 +69,20 @@ void styx_delete_at(const char *key) {
     if (named(key, &found)) host_delete(&found);
 }
 
+/* The end of a range that is not part of it, or none. */
+static bool excluded(const char *key, host_bound *bound) {
+    bound->kind = key ? EXCLUDED : UNBOUNDED;
+    return named(key, &bound->key);
+}
+
 static host_entry *scan(const styx_range *range, size_t *count) {
-    name ignored;
+    name prefix;
+    host_bound after, before;
     *count = 0;
-    if (!named(range->prefix, &ignored) || !named(range->after, &ignored) || !named(range->before, &ignored)) return NULL;
-    host_entry *entries = host_scan(range, count);
+    if (!named(range->prefix, &prefix) || !excluded(range->after, &after) || !excluded(range->before, &before)) return NULL;
+    if (!prefix.data) prefix.data = "";
+    host_bound lower = range->reverse ? before : after, upper = range->reverse ? after : before;
+    host_entry *entries = host_scan(prefix, lower, upper, range->limit, range->reverse, count);
     for (size_t i = 0; i < *count; i++) {
         if (memchr(entries[i].key.data, 0, entries[i].key.length)) {
             styx_abort("a key has U+0000 inside, which cannot be in a string in C");

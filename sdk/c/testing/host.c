@@ -141,16 +141,14 @@ void host_delete(const name *key) {
     write(own(key), NULL, 0);
 }
 
-static bool within(const styx_range *range, const entity *of) {
-    size_t prefix = range->prefix ? strlen(range->prefix) : 0;
-    if (of->key_length < prefix || memcmp(of->key, range->prefix ? range->prefix : "", prefix) != 0) return false;
-    const char *lower = range->reverse ? range->before : range->after;
-    const char *upper = range->reverse ? range->after : range->before;
-    if (lower && compared(of->key, of->key_length, lower, strlen(lower)) <= 0) return false;
-    return !upper || compared(of->key, of->key_length, upper, strlen(upper)) < 0;
+static bool within(name prefix, host_bound lower, host_bound upper, const entity *of) {
+    if (of->key_length < prefix.length || memcmp(of->key, prefix.data, prefix.length) != 0) return false;
+    int above = lower.kind == UNBOUNDED ? 1 : compared(of->key, of->key_length, lower.key.data, lower.key.length);
+    int below = upper.kind == UNBOUNDED ? -1 : compared(of->key, of->key_length, upper.key.data, upper.key.length);
+    return (above > 0 || (above == 0 && lower.kind == INCLUDED)) && (below < 0 || (below == 0 && upper.kind == INCLUDED));
 }
 
-host_entry *host_scan(const styx_range *range, size_t *count) {
+host_entry *host_scan(name prefix, host_bound lower, host_bound upper, uint32_t limit, bool reverse, size_t *count) {
     size_t most = 0, found = 0;
     for (entity *each = committed; each; each = each->next) most++;
     for (entity *each = written; each; each = each->next) most++;
@@ -164,12 +162,12 @@ host_entry *host_scan(const styx_range *range, size_t *count) {
         const entity *next = order < 0 ? left : right;
         if (order <= 0) left = left->next;
         if (order >= 0) right = right->next;
-        if (next->value && strcmp(next->operator_name, operator_name) == 0 && within(range, next)) all[found++] = next;
+        if (next->value && strcmp(next->operator_name, operator_name) == 0 && within(prefix, lower, upper, next)) all[found++] = next;
     }
-    *count = range->limit && range->limit < found ? range->limit : found;
+    *count = limit && limit < found ? limit : found;
     host_entry *entries = styx_alloc(*count * sizeof *entries);
     for (size_t i = 0; i < *count; i++) {
-        const entity *of = all[range->reverse ? found - 1 - i : i];
+        const entity *of = all[reverse ? found - 1 - i : i];
         entries[i].key = (slice){arena_text(of->key, of->key_length), of->key_length};
         entries[i].value = (slice){arena_text(of->value, of->length), of->length};
     }

@@ -4,10 +4,13 @@ Needs the extra `component-test` (componentize-py and wasmtime) and takes about
 a minute; without it these tests are skipped.
 """
 
+import functools
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -20,6 +23,18 @@ from conftest import GUESTS  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCES = Path(__file__).resolve().parents[1] / "src"
+
+
+@functools.cache
+def another_python():
+    """A directory with the `python3` of whoever has the SDK's wheel: nothing of its packages may come into a component."""
+    directory = tempfile.TemporaryDirectory()
+    packages = Path(directory.name) / "site-packages"
+    shutil.copytree(SOURCES / "styx", packages / "styx")
+    python = Path(directory.name) / "python3"
+    python.write_text(f"#!/bin/sh\necho '{packages}'\n")
+    python.chmod(0o755)
+    return directory
 
 
 def run_build(entry, project, output, *options):
@@ -40,7 +55,11 @@ def run_build(entry, project, output, *options):
         [str(word) for word in command],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(SOURCES)},
+        env={
+            **os.environ,
+            "PATH": another_python().name + os.pathsep + os.environ["PATH"],
+            "PYTHONPATH": str(SOURCES),
+        },
         timeout=300,
     )
 
@@ -195,6 +214,76 @@ def test_scan_and_context(torture):
     torture.state.clear()
     assert call(torture, "scans") == [[["k:1", 1], ["k:2", 2]], ["k:4", "k:5"], ["k:2", "k:1"]]
     assert call(torture, "about", key="ann") == ["lab", "evil", "ann", 7, "rq_1", 1_700_000_000_123_456]
+
+
+VALUES = [
+    None,
+    True,
+    False,
+    *(sign * (10**digits + more) for digits in range(0, 30) for more in (-1, 0, 1) for sign in (1, -1)),
+    *(2**63 + more for more in (-1, 0)),
+    *(-(2**63) + more for more in (-1, 0)),
+    0.5,
+    -0.0,
+    1e300,
+    1.0,
+    "",
+    "a",
+    "é€😀",
+    'quote " backslash \\ controls \x00\n\x1f\x7f',
+    *("x" * count for count in (252, 253, 254, 255, 256, 257, 5000)),
+    *("é" * count for count in (126, 127, 128)),
+    [],
+    {},
+    [1, "a", None, [True, [2.5, {"b": []}]]],
+    {"é": {"a": [1]}, "": 0},
+    list(range(200)),
+    ["x" * 100] * 3,
+    json.loads("[" * 15 + "1" + "]" * 15),
+    json.loads("[" * 40 + "1" + "]" * 40),
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: repr(value)[:20])
+def test_values_are_the_same_in_c(torture, value):
+    compact = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    told, *called = call(torture, "keeps", value)
+    assert torture.state["evil", "k"].decode() == torture.state["evil", "other"].decode() == compact
+    assert told == repr(value)
+    assert called == [repr(value), repr([value, "two", 3])]
+    torture.state.clear()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [" 1", "1 ", "[1, 2]", "\t[ 1 ,2]\n", '"\\u00e9\\ud83d\\ude00"', "-0", "1e2", "12E-1", '{"a": 1, "a": 2}', "[[]]", '"é" ', "-5", "1.50"],
+)
+def test_json_is_read_as_json_in_c(torture, text):
+    torture.state["evil", "k"] = text.encode()
+    assert call(torture, "kept") == repr(json.loads(text))
+    assert json.loads(torture.invoke("evil.shown", "k", f"[{text}]".encode())) == repr(json.loads(text))
+
+
+@pytest.mark.parametrize("text", ["", "01", "-", "1,", "[1,]", "[1", '"a', '"\x01"', "nul", "nulll", "truee", "NaN", "1 2", "[01]", "--1", "{", b"\xff", b'"\xff"'])
+def test_what_is_no_json_is_refused_in_c(torture, text):
+    text = text if isinstance(text, bytes) else text.encode()
+    torture.state["evil", "k"] = text
+    told = failure(torture, "kept")
+    assert told[0] == "GUEST_EXCEPTION" and "Error: " in told[1] and " at torture.py:" in told[1]
+    torture.state.clear()
+    with pytest.raises(Failed) as failed:
+        torture.invoke("evil.shown", "k", b"[" + text + b"!]")
+    assert failed.value.args[0] == "BAD_ARGUMENTS"
+    assert "evil.shown: the arguments are not a JSON array" in failed.value.args[1]
+
+
+def test_methods_in_c_take_what_those_in_python_take(torture):
+    assert call(torture, "by_keyword") == [1, 2, None, [3], "int", "red"]
+    told = failure(torture, "wrong_key")
+    assert told[0] == "GUEST_EXCEPTION" and told[1].startswith("TypeError: a key must be a string")
+    told = failure(torture, "few_arguments")
+    assert told[0] == "GUEST_EXCEPTION" and told[1].startswith("TypeError: evil.shown misses the argument 'value' at ")
+    assert call(torture, "after_a_call_by_name") == "5"
 
 
 @pytest.mark.parametrize(

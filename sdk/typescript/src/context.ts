@@ -2,7 +2,6 @@
 
 import { CallFailed, safeText } from "./errors.js";
 import type { Imports, Level } from "./imports.js";
-import { fromJson, toJson } from "./json.js";
 import type { AsyncCalls, Calls, Entry, Operator, Untyped } from "./operator.js";
 import { State, type ReadState } from "./state.js";
 
@@ -110,15 +109,18 @@ export interface ReadContext<S = any> {
 
 /** The running invocation: its entity, its transaction and its way to the others. `S` is the type of the state. */
 export class Context<S = any> implements ReadContext<S> {
-  readonly state: State<S>;
+  // One is made for each invocation: a field that is only assigned costs a third of one that is defined first.
+  declare readonly key: string;
+  declare readonly state: State<S>;
+  declare private readonly shared: Shared;
+  declare private readonly entry: Entry;
 
   /** @internal */
-  constructor(
-    readonly key: string,
-    private readonly shared: Shared,
-    private readonly entry: Entry,
-  ) {
-    this.state = shared.stateOf(entry);
+  constructor(key: string, shared: Shared, entry: Entry) {
+    this.key = key;
+    this.shared = shared;
+    this.entry = entry;
+    this.state = entry.stored === undefined ? shared.state : shared.stateOf(entry);
   }
 
   get operator(): string {
@@ -195,7 +197,11 @@ function caller(shared: Shared, operator: Operator<any> | string, kind: keyof Ca
 
 function callerClass(imports: Imports, operator: string, names: string[], kind: keyof Callers): new (key: string) => any {
   class Caller {
-    constructor(readonly styxKey: string) {}
+    declare styxKey: string;
+
+    constructor(key: string) {
+      this.styxKey = key;
+    }
   }
   for (const name of names) {
     (Caller.prototype as any)[name] = function (this: Caller, ...args: unknown[]) {
@@ -211,22 +217,16 @@ function byName(imports: Imports, operator: string, kind: keyof Callers, key: st
   return new Proxy<Untyped>({}, { get });
 }
 
-/** `[]` */
-const NO_ARGUMENTS = new Uint8Array([0x5b, 0x5d]);
-
 function invoke(imports: Imports, kind: keyof Callers, operator: string, key: string, name: string, args: unknown[]): any {
   // What was left out at the end is left to the callee's defaults.
   let count = args.length;
   while (count > 0 && args[count - 1] === undefined) count--;
-  const bytes = count === 0 ? NO_ARGUMENTS : toJson(count === args.length ? args : args.slice(0, count));
-  if (kind === "callAsync") return imports.callAsync(operator, key, name, bytes);
-  let result;
+  const given = count === args.length ? args : args.slice(0, count);
+  if (kind === "callAsync") return imports.callAsync(operator, key, name, given);
   try {
-    result = imports.call(operator, key, name, bytes);
+    return imports.call(operator, key, name, given);
   } catch (thrown: any) {
-    const failure = thrown?.payload ?? thrown;
-    if (typeof failure?.code !== "string") throw thrown;
-    throw new CallFailed(String(failure.message), failure.code);
+    if (typeof thrown?.code !== "string" || thrown instanceof Error) throw thrown;
+    throw new CallFailed(String(thrown.message), thrown.code);
   }
-  return fromJson(result);
 }

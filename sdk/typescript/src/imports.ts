@@ -1,6 +1,6 @@
 /**
- * What a component imports from its host, as componentize-qjs shows `wit/guest.wit`.
- * `component.ts` fills it with the real thing, `testing.ts` with one in memory.
+ * What a component imports from its host, with JSON read and written already. `component.ts` fills it with the real
+ * thing, `testing.ts` with one in memory.
  */
 
 export type Level = "debug" | "info" | "warn" | "error";
@@ -15,16 +15,17 @@ export interface KeyRange {
 }
 
 export interface Imports {
-  getOwn(): Uint8Array | null;
-  putOwn(value: Uint8Array): void;
+  /** A copy of the value, undefined if there is none. */
+  getOwn(): any;
+  putOwn(value: unknown): void;
   deleteOwn(): void;
-  get(key: string): Uint8Array | null;
-  put(key: string, value: Uint8Array): void;
+  get(key: string): any;
+  put(key: string, value: unknown): void;
   delete(key: string): void;
-  scan(range: KeyRange, limit: number, reverse: boolean): [string, Uint8Array][];
-  /** Throws a `Failure`, bare or as the `payload` of an error. */
-  call(operator: string, key: string, name: string, args: Uint8Array): Uint8Array;
-  callAsync(operator: string, key: string, name: string, args: Uint8Array): void;
+  scan(range: KeyRange, limit: number, reverse: boolean): [string, any][];
+  /** Throws a `Failure`. */
+  call(operator: string, key: string, name: string, args: readonly unknown[]): any;
+  callAsync(operator: string, key: string, name: string, args: readonly unknown[]): void;
   app(): string;
   tid(): number;
   requestId(): string;

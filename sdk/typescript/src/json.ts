@@ -1,9 +1,8 @@
 /**
- * JSON as bytes, both ways, exactly: the engine's own JSON does the work, and where it would
- * change a value without a word (integers beyond 2^53, NaN, a Map) a slower way takes over.
+ * JSON, both ways, exactly: the engine's own does the work, and where it would change a value without a word
+ * (integers beyond 2^53, NaN, a Map) a slower way takes over. In a component the first half of that is
+ * `engine/engine.c`, which comes here for the second.
  */
-
-import { decode, encode } from "./utf8.js";
 
 /** Whatever JSON can express; integers that a number cannot hold exactly are bigints. */
 export type Json = null | boolean | number | bigint | string | Json[] | { [key: string]: Json };
@@ -13,36 +12,12 @@ const DELICATE = /\d{16}|[eE]\+?\d{3}/;
 /** What NaN, an infinity, a Map or a lone surrogate may have left. */
 const SUSPICIOUS = /null|\{\}|\\ud/;
 
-/** The most digits that a number holds whatever they are. */
-const DIGITS_MAX = 15;
-
-/** The number that a text of a few digits is; -1 for anything else. */
-function digitsOf(bytes: Uint8Array): number {
-  const length = bytes.length;
-  if (length > DIGITS_MAX || length === 0 || (length > 1 && bytes[0] === 0x30)) return -1;
-  let number = 0;
-  for (let index = 0; index < length; index++) {
-    const digit = bytes[index]! - 0x30;
-    if (digit < 0 || digit > 9) return -1;
-    number = number * 10 + digit;
-  }
-  return number;
-}
-
 /** The value of a JSON text. */
-export function fromJson(bytes: Uint8Array): any {
-  const number = digitsOf(bytes);
-  if (number >= 0) return number;
-  const text = decode(bytes);
+export function fromText(text: string): any {
   return DELICATE.test(text) ? new Reader(text).all() : JSON.parse(text);
 }
 
 /** A value as compact JSON; throws a TypeError for what JSON cannot express. `undefined` is null. */
-export function toJson(value: unknown): Uint8Array {
-  return encode(toText(value));
-}
-
-/** The same as text. */
 export function toText(value: unknown): string {
   switch (typeof value) {
     case "undefined":

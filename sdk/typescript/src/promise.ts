@@ -14,12 +14,12 @@ export class Jobs {
   readonly unhandled = new Set<object>();
 
   add(job: Job): void {
+    this.isUsed = true;
     this.queue.push(job);
   }
 
-  get isEmpty(): boolean {
-    return this.queue.length === 0 && this.unhandled.size === 0;
-  }
+  /** Whether anything has been queued, or was rejected, since it was cleared. */
+  isUsed = false;
 
   /** Runs what is queued, and what that queues. */
   run(): void {
@@ -38,6 +38,7 @@ export class Jobs {
   clear(): void {
     this.queue = [];
     this.unhandled.clear();
+    this.isUsed = false;
   }
 }
 
@@ -171,7 +172,10 @@ export function promiseClass(jobs: Jobs): any {
     promise.value = value;
     const reactions: Job[] = promise.reactions;
     promise.reactions = [];
-    if (status === Status.Rejected && !promise.isHandled) jobs.unhandled.add(promise);
+    if (status === Status.Rejected && !promise.isHandled) {
+      jobs.isUsed = true;
+      jobs.unhandled.add(promise);
+    }
     for (const react of reactions) react();
   }
 

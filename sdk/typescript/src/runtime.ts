@@ -3,7 +3,7 @@
 import { Context, Shared } from "./context.js";
 import { BAD_ARGUMENTS, DefinitionError, failureOf, GUEST_EXCEPTION, Rejected, safeText, UNKNOWN_FUNCTION, type Failure } from "./errors.js";
 import type { Imports } from "./imports.js";
-import { fromJson, toJson, toText } from "./json.js";
+import { toText } from "./json.js";
 import { entriesOf, type Entry, type Operator, type Types } from "./operator.js";
 import { statusOf, type Jobs } from "./promise.js";
 import type { Schema } from "./shape.js";
@@ -11,7 +11,7 @@ import { MIGRATE, STATE } from "./stored.js";
 
 export const SDK = "styx-typescript 0.1.0";
 
-/** The contract's description, as componentize-qjs lowers it. */
+/** The contract's description. */
 export interface Description {
   sdk: string;
   operators: {
@@ -63,8 +63,11 @@ function describeState({ name, hasState, migrate }: Operator<any>, types: Types)
   return described;
 }
 
-/** Runs one invocation: its result, or throws what `fail` makes. */
-export type Invoke = (name: string, key: string, args: Uint8Array) => Uint8Array;
+/**
+ * Runs one invocation: hands its result to `returned`, or throws what `fail` makes. Arguments that could not be read are
+ * absent, with why.
+ */
+export type Invoke = (name: string, key: string, args: any, unreadable?: unknown) => void;
 
 export interface Surroundings {
   imports: Imports;
@@ -74,13 +77,28 @@ export interface Surroundings {
   fail: (failure: Failure, cause?: unknown) => unknown;
   /** Where an error was thrown, of its stack; empty if unknown. */
   originOf: (stack: string) => string;
+  /** Takes what a function returns. Throws for what has no JSON form. */
+  returned: (value: unknown) => void;
 }
 
-const EMPTY = new Uint8Array([0x5b, 0x5d]);
-const NULL = new Uint8Array([0x6e, 0x75, 0x6c, 0x6c]);
+/** Calls a function. To spread a few arguments takes the engine as long as a call. */
+function run({ run }: Entry, context: Context, values: any[]): unknown {
+  switch (values.length) {
+    case 0:
+      return run(context);
+    case 1:
+      return run(context, values[0]);
+    case 2:
+      return run(context, values[0], values[1]);
+    case 3:
+      return run(context, values[0], values[1], values[2]);
+    default:
+      return run(context, ...values);
+  }
+}
 
 /** The export `invoke` over a table of functions. */
-export function makeInvoke(table: Map<string, Entry>, { imports, jobs, fail, originOf }: Surroundings): Invoke {
+export function makeInvoke(table: Map<string, Entry>, { imports, jobs, fail, originOf, returned }: Surroundings): Invoke {
   const shared = new Shared(imports);
 
   function failed(entry: Entry, error: unknown): unknown {
@@ -117,27 +135,28 @@ export function makeInvoke(table: Map<string, Entry>, { imports, jobs, fail, ori
     return outcome.value;
   }
 
-  return (name, key, args) => {
+  return (name, key, args, unreadable) => {
     const entry = table.get(name);
     if (entry === undefined) {
       throw fail({ code: UNKNOWN_FUNCTION, message: `there is no function ${safeText(name)} in this component` });
     }
     let values: any[];
     try {
-      values = entry.accept(args.length === EMPTY.length ? [] : fromJson(args));
+      if (unreadable !== undefined) throw unreadable;
+      values = entry.accept(args);
     } catch (error) {
       const text = error instanceof Rejected ? error.message : `${name}: the arguments are not a JSON array: ${failureOf(error).message}`;
       throw fail({ code: BAD_ARGUMENTS, message: safeText(text) });
     }
     try {
-      let result = entry.run(new Context(key, shared, entry), ...values);
+      let result = run(entry, new Context(key, shared, entry), values);
       if (typeof result === "object" && result !== null && typeof (result as any).then === "function") result = settled(result);
-      if (!jobs.isEmpty) {
+      if (jobs.isUsed) {
         jobs.run();
         for (const promise of jobs.unhandled) throw statusOf(promise).value;
         jobs.clear();
       }
-      return result === undefined || result === null ? NULL : toJson(result);
+      returned(result ?? null);
     } catch (error) {
       throw failed(entry, error);
     }

@@ -1,7 +1,6 @@
 /** `ctx.state`: the entities of the running function's own operator, as JSON values. */
 
 import type { Bound, Imports } from "./imports.js";
-import { fromJson, toJson } from "./json.js";
 import type { Stored } from "./stored.js";
 
 /** Which keys a scan looks at. Bounds are in the byte order of keys. */
@@ -47,24 +46,23 @@ export class State<S = any> implements ReadState<S> {
   get(): S | undefined;
   get<T = S>(key: string): T | undefined;
   get(key?: string): any {
-    const bytes = key === undefined ? this.imports.getOwn() : this.imports.get(key);
-    if (bytes === null) return undefined;
-    if (this.stored === undefined) return fromJson(bytes);
-    const { value, migrated } = this.stored.read(bytes);
-    if (migrated !== undefined && this.mayWrite) {
-      if (key === undefined) this.imports.putOwn(migrated);
-      else this.imports.put(key, migrated);
+    const stored = key === undefined ? this.imports.getOwn() : this.imports.get(key);
+    if (stored === undefined || this.stored === undefined) return stored;
+    const { value, isMigrated } = this.stored.read(stored, () => (key === undefined ? this.imports.getOwn() : this.imports.get(key)));
+    if (isMigrated && this.mayWrite) {
+      if (key === undefined) this.imports.putOwn(value);
+      else this.imports.put(key, value);
     }
     return value;
   }
 
   /** @internal Whether the invoked entity was of an earlier type. */
   migrateOwn(): boolean {
-    const bytes = this.imports.getOwn();
-    const migrated = bytes === null ? undefined : this.stored?.read(bytes).migrated;
-    if (migrated === undefined) return false;
-    this.imports.putOwn(migrated);
-    return true;
+    const stored = this.imports.getOwn();
+    if (stored === undefined || this.stored === undefined) return false;
+    const { value, isMigrated } = this.stored.read(stored, () => this.imports.getOwn());
+    if (isMigrated) this.imports.putOwn(value);
+    return isMigrated;
   }
 
   /** Writes the invoked entity, or `key`. */
@@ -72,8 +70,8 @@ export class State<S = any> implements ReadState<S> {
   put<T = S>(value: T, key: string): void;
   put(value: any, key?: string): void {
     if (value === undefined) throw new TypeError("state.put(undefined): use state.delete() to remove an entity");
-    if (key === undefined) this.imports.putOwn(toJson(value));
-    else this.imports.put(key, toJson(value));
+    if (key === undefined) this.imports.putOwn(value);
+    else this.imports.put(key, value);
   }
 
   /** Removes the invoked entity, or `key`. Removing an absent one is no error. */
@@ -97,8 +95,10 @@ export class State<S = any> implements ReadState<S> {
         lower = { tag: "excluded", val: after };
       }
     }
-    const entries: any[] = this.imports.scan({ prefix, lower, upper }, limit ?? 0, reverse);
-    for (const entry of entries) entry[1] = this.stored === undefined ? fromJson(entry[1]) : this.stored.read(entry[1]).value;
+    const entries = this.imports.scan({ prefix, lower, upper }, limit ?? 0, reverse);
+    if (this.stored !== undefined) {
+      for (const entry of entries) entry[1] = this.stored.read(entry[1], () => this.imports.get(entry[0])).value;
+    }
     return entries;
   }
 }

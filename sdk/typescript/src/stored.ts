@@ -1,6 +1,6 @@
 /** The type of an operator's values, and how those of earlier types become values of it. */
 
-import { fromJson, toJson } from "./json.js";
+import { fromText, toText } from "./json.js";
 import { checkOf, Mismatch, type Check, type Schema } from "./shape.js";
 
 /** Names under which `describe` tells of it; functions cannot have such. */
@@ -19,26 +19,27 @@ export class Stored {
     this.check = checkOf(schema);
   }
 
-  /** A stored value, and what is to be stored instead if it is of an earlier type. */
-  read(bytes: Uint8Array): { value: any; migrated?: Uint8Array } {
+  /**
+   * A stored value, and whether it was of an earlier type, so that it is to be stored. `again` reads it once more:
+   * the check of one that is not of the type may have changed it.
+   */
+  read(stored: any, again: () => any): { value: any; isMigrated: boolean } {
     try {
-      return { value: this.accept(bytes) };
+      return { value: this.accept(stored), isMigrated: false };
     } catch (error) {
       if (!(error instanceof Mismatch)) throw error;
     }
-    const made: any = this.migration(fromJson(bytes));
+    const made: any = this.migration(again());
     if (typeof made?.then === "function") throw new TypeError(`the migration of ${this.operator} returned a promise`);
-    const migrated = toJson(made ?? null);
     try {
-      return { value: this.accept(migrated), migrated };
+      return { value: this.accept(fromText(toText(made ?? null))), isMigrated: true };
     } catch (error) {
       if (!(error instanceof Mismatch)) throw error;
       throw new TypeError(`the migration of ${this.operator} returned another type: ${error.describe("it")}`);
     }
   }
 
-  private accept(bytes: Uint8Array): any {
-    const value = fromJson(bytes);
+  private accept(value: any): any {
     return this.check === null ? value : this.check(value);
   }
 }

@@ -17,7 +17,7 @@
 import { ABORTED, BAD_ARGUMENTS, CallFailed, GUEST_EXCEPTION, READ_ONLY, UNKNOWN_FUNCTION, type Failure } from "./errors.js";
 import { fraction } from "./context.js";
 import type { Bound, Imports, KeyRange, Level } from "./imports.js";
-import { fromJson, refuseBytes, toJson } from "./json.js";
+import { fromText, refuseBytes, toText } from "./json.js";
 import { entriesOf, type Calls, type Entry, type Operator, type Types, type Untyped } from "./operator.js";
 import { Jobs, promiseClass } from "./promise.js";
 import { describe, makeInvoke, type Description, type Invoke } from "./runtime.js";
@@ -50,7 +50,8 @@ interface Call {
   operator: string;
   key: string;
   function: string;
-  args: Uint8Array;
+  /** JSON. */
+  args: string;
   isReadOnly: boolean;
   issued: Call[];
   draw: () => number;
@@ -61,7 +62,7 @@ interface Transaction {
   tid: number;
   timeUs: number;
   /** By operator and key, null for a deleted one, on top of the committed state. */
-  writes: Map<string, Uint8Array | null>;
+  writes: Map<string, string | null>;
   calls: [operator: string, key: string, name: string][];
   logs: LogLine[];
   doom: CallFailed | undefined;
@@ -85,7 +86,10 @@ export class Host {
   private readonly types: Types;
   private readonly table: Map<string, Entry>;
   private readonly invoke: Invoke;
-  private readonly committed = new Map<string, Uint8Array>();
+  /** JSON texts. */
+  private readonly committed = new Map<string, string>();
+  /** What the function that ran last returned. */
+  private returned = "null";
   private readonly jobs = new Jobs();
   private readonly promises = promiseClass(this.jobs);
   private tid = 0;
@@ -106,6 +110,7 @@ export class Host {
       jobs: this.jobs,
       fail: ({ code, message }: Failure, cause?: unknown) => new CallFailed(message, code, cause === undefined ? undefined : { cause }),
       originOf: () => "",
+      returned: (value) => (this.returned = toText(value)),
     });
   }
 
@@ -121,18 +126,18 @@ export class Host {
 
   /** The committed value of an entity; undefined if there is none. */
   get<T = any>(operator: Operator<any> | string, key: string): T | undefined {
-    const bytes = this.committed.get(entity(nameOf(operator), key));
-    return bytes === undefined ? undefined : fromJson(bytes);
+    const text = this.committed.get(entity(nameOf(operator), key));
+    return text === undefined ? undefined : fromText(text);
   }
 
   /** Sets the committed value of an entity. */
   put(operator: Operator<any> | string, key: string, value: unknown): void {
-    this.committed.set(entity(nameOf(operator), key), toJson(value));
+    this.committed.set(entity(nameOf(operator), key), toText(value));
   }
 
   /** All committed values of an operator by key, in the order of keys. */
   entries<T = any>(operator: Operator<any> | string): [key: string, value: T][] {
-    return entriesIn(this.committed, nameOf(operator)).map(([key, bytes]) => [key, fromJson(bytes)]);
+    return entriesIn(this.committed, nameOf(operator)).map(([key, text]) => [key, fromText(text)]);
   }
 
   /** What a component of these operators tells a server. */
@@ -149,7 +154,7 @@ export class Host {
     const restore = this.patch(transaction);
     try {
       while (args.length > 0 && args.at(-1) === undefined) args.pop();
-      result = this.runAll(this.resolve(operator, key, name, toJson(args), false));
+      result = this.runAll(this.resolve(operator, key, name, toText(args), false));
     } finally {
       restore();
       this.transaction = undefined;
@@ -161,7 +166,7 @@ export class Host {
       if (value === null) this.committed.delete(entity);
       else this.committed.set(entity, value);
     }
-    return fromJson(result);
+    return fromText(result);
   }
 
   /** An operator as it is known here: with its app, if that is another one. */
@@ -175,7 +180,7 @@ export class Host {
     return operator?.includes("/") ? split(operator)[0] : this.app;
   }
 
-  private resolve(called: string, key: string, name: string, args: Uint8Array, isReadOnly: boolean): Call {
+  private resolve(called: string, key: string, name: string, args: string, isReadOnly: boolean): Call {
     const operator = this.qualified(called);
     // What the host does to entities no function does.
     const entry = name === MIGRATE && this.stack.length > 0 ? undefined : this.table.get(`${operator}.${name}`);
@@ -197,13 +202,13 @@ export class Host {
   }
 
   /** A call and, after it, what it issued: in order, depth first. */
-  private runAll(call: Call): Uint8Array {
+  private runAll(call: Call): string {
     const result = this.runOne(call);
     for (const issued of call.issued) this.runAll(issued);
     return result;
   }
 
-  private runOne(call: Call): Uint8Array {
+  private runOne(call: Call): string {
     const transaction = this.transaction!;
     if (transaction.doom !== undefined) throw transaction.doom;
     call.draw = generator(this.seed, transaction.tid, transaction.calls.length);
@@ -211,7 +216,8 @@ export class Host {
     this.stack.push(call);
     let result;
     try {
-      result = this.invoke(`${call.operator}.${call.function}`, call.key, call.args);
+      this.invoke(`${call.operator}.${call.function}`, call.key, fromText(call.args));
+      result = this.returned;
     } catch (thrown) {
       if (!(thrown instanceof CallFailed)) throw thrown;
       const failure = this.ownFault(thrown);
@@ -264,7 +270,7 @@ export class Host {
   }
 
   private imports(): Imports {
-    const write = (key: string, value: Uint8Array | null) => {
+    const write = (key: string, value: string | null) => {
       const { operator, function: name, isReadOnly } = this.top;
       if (isReadOnly) throw this.dooms(READ_ONLY, `${operator}.${name} is declared read-only and wrote "${key}"`);
       this.transaction!.writes.set(entity(operator, key), value);
@@ -272,24 +278,25 @@ export class Host {
     const read = (key: string) => {
       const at = entity(this.top.operator, key);
       const written = this.transaction!.writes.get(at);
-      return written !== undefined ? written : (this.committed.get(at) ?? null);
+      const text = written !== undefined ? written : (this.committed.get(at) ?? null);
+      return text === null ? undefined : fromText(text);
     };
     return {
       getOwn: () => read(this.top.key),
-      putOwn: (value) => write(this.top.key, value),
+      putOwn: (value) => write(this.top.key, toText(value)),
       deleteOwn: () => write(this.top.key, null),
       get: read,
-      put: write,
+      put: (key, value) => write(key, toText(value)),
       delete: (key) => write(key, null),
       scan: (range, limit, reverse) => {
-        const merged = new Map<string, Uint8Array | null>([...this.committed, ...this.transaction!.writes]);
+        const merged = new Map<string, string | null>([...this.committed, ...this.transaction!.writes]);
         const found = entriesIn(merged, this.top.operator).filter(([key]) => isWithin(key, range));
         if (reverse) found.reverse();
-        return limit === 0 ? found : found.slice(0, limit);
+        return (limit === 0 ? found : found.slice(0, limit)).map(([key, text]) => [key, fromText(text)]);
       },
-      call: (operator, key, name, args) => this.runAll(this.resolve(operator, key, name, args, this.top.isReadOnly)),
+      call: (operator, key, name, args) => fromText(this.runAll(this.resolve(operator, key, name, toText(args), this.top.isReadOnly))),
       callAsync: (operator, key, name, args) => {
-        this.top.issued.push(this.resolve(operator, key, name, args, this.top.isReadOnly));
+        this.top.issued.push(this.resolve(operator, key, name, toText(args), this.top.isReadOnly));
       },
       app: () => this.runningApp,
       tid: () => this.transaction!.tid,
@@ -343,8 +350,8 @@ function entity(operator: string, key: string): string {
   return `${operator} ${key}`;
 }
 
-function entriesIn(state: Map<string, Uint8Array | null>, operator: string): [string, Uint8Array][] {
-  const found: [string, Uint8Array][] = [];
+function entriesIn(state: Map<string, string | null>, operator: string): [string, string][] {
+  const found: [string, string][] = [];
   for (const [at, value] of state) {
     if (value !== null && at.startsWith(`${operator} `)) found.push([at.slice(operator.length + 1), value]);
   }

@@ -1,11 +1,11 @@
 /**
- * Makes components of projects: `node build.mjs DIRECTORY ENTRY --sdk DIR --wit DIR -o FILE`.
+ * Makes one module of a project: `node build.mjs DIRECTORY ENTRY --sdk DIR -o FILE`.
  *
- * It checks the types, takes schemas from them, bundles the project with the SDK, and packs QuickJS
- * with what came of it. What is wrong is said in one line on standard error that begins with `error: `.
+ * It checks the types, takes schemas from them, and bundles the project with the SDK. The file is `{"code", "lines"}`: what the
+ * engine loads, and where its lines come from. What is wrong is said in one line on standard error that begins with `error: `.
  *
  * `node build.mjs --stay` builds what it is asked for by lines of standard input, until that ends:
- * `{"directory", "entry", "sdk", "wit", "output"}`. When it is done, it writes a line that begins with `styx-build: `,
+ * `{"directory", "entry", "sdk", "output"}`. When it is done, it writes a line that begins with `styx-build: `,
  * and then `{}` or `{"error": …}`.
  */
 
@@ -13,7 +13,6 @@ import fs from "node:fs";
 import path from "node:path";
 import readline from "node:readline";
 import { parseArgs } from "node:util";
-import { componentize } from "componentize-qjs";
 
 import { bundle } from "./bundle.mjs";
 import { BuildFailure } from "./failure.mjs";
@@ -22,7 +21,7 @@ import { typesOf } from "./types.mjs";
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,
-  options: { sdk: { type: "string" }, wit: { type: "string" }, output: { type: "string", short: "o" }, stay: { type: "boolean" } },
+  options: { sdk: { type: "string" }, output: { type: "string", short: "o" }, stay: { type: "boolean" } },
 });
 
 if (options.stay) {
@@ -60,26 +59,10 @@ async function build(request) {
     `import { start } from "styx-sdk/component";`,
     `import { originFinder } from "styx-sdk/origin";`,
     `import ${JSON.stringify(file)};`,
-    `const { describe, invoke } = start(STYX_TYPES, originFinder(STYX_LINES));`,
-    `export { describe, invoke };`,
+    `start(STYX_TYPES, originFinder(STYX_LINES));`,
   ].join("\n");
   const { code, lines } = await bundle({ directory, sdk, text, component: true });
   const filled = code.replace("STYX_TYPES", () => JSON.stringify(types)).replace("STYX_LINES", () => JSON.stringify(lines));
 
-  let made;
-  try {
-    made = await componentize({ witPath: request.wit, jsSource: filled, world: "function", sync: true, stubWasi: false });
-  } catch (error) {
-    throw new BuildFailure(explain(String(error?.message ?? error), lines));
-  }
-  fs.writeFileSync(request.output, made.component);
-}
-
-/** An exception of the project's modules while they were loaded: where, and what. */
-function explain(text, { files, lines }) {
-  const places = [...text.matchAll(/user\.js:(\d+):\d+/g)].map(([, line]) => lines[Number(line) - 1]);
-  const place = places.find(Boolean);
-  const first = text.split("\n").map((line) => line.trim()).find((line) => /\w/.test(line) && !line.startsWith("at ")) ?? text;
-  const message = first.replace(/^.*?((?:[A-Z]\w*)?Error: )/, "$1").replace(/^DefinitionError: |^Error: /, "");
-  return place ? `${files[place[0]]}:${place[1]}: ${message}` : message;
+  fs.writeFileSync(request.output, JSON.stringify({ code: filled, lines }));
 }

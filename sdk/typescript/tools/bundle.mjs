@@ -33,7 +33,7 @@ export async function bundle({ directory, sdk, text, component }) {
         "styx-sdk/component": path.join(sdk, "src/component.ts"),
         "styx-sdk/origin": path.join(sdk, "src/origin.ts"),
       },
-      external: component ? ["styx:*"] : ["node:*"],
+      external: component ? [] : ["node:*"],
       define: component ? { "process.env.NODE_ENV": '"production"' } : {},
       sourcemap: "external",
       sourcesContent: false,

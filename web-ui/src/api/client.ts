@@ -23,6 +23,9 @@ export class ApiError extends Error {
 const FORCIBLE = ['BROKEN_IMPORT', 'UNMET_IMPORT', 'STATE_INCOMPATIBLE'];
 export const isForcible = (error: ApiError | null): boolean => error !== null && FORCIBLE.includes(error.code);
 
+/** What is refused because entities would be placed anew, and done if that is wanted. */
+export const isRekeying = (error: ApiError | null): boolean => error?.code === 'KEY_PREFIX_CHANGED';
+
 type Listener = () => void;
 const refusals = new Set<Listener>();
 

@@ -41,9 +41,14 @@ export const useMigrations = () =>
     queryFn: () => get<Schemas['MigrationList']>('/v1/migrations'),
     refetchInterval: ({ state }) => (state.data?.migrations.some(isUnderWay) ? 500 : 5000),
   });
+/** How one went for those who called; until that is all known, there is more to come. */
+export const useCourse = (id: string) =>
+  useQuery<Schemas['MigrationCourse'], ApiError>({
+    queryKey: ['course', id],
+    queryFn: () => get<Schemas['MigrationCourse']>(path('v1', 'migrations', id, 'course')),
+    refetchInterval: ({ state }) => (state.data?.complete ? false : 2000),
+  });
 export const isUnderWay = ({ ended }: Schemas['MigrationView']): boolean => ended == null;
-/** The latest epochs, the newest first; only where each matters. */
-export const useEpochs = (enabled: boolean) => useGet<Schemas['EpochList']>(['epochs'], '/v1/epochs', 500, enabled);
 export const useAutoscaler = (enabled: boolean) =>
   useGet<Schemas['AutoscalerView']>(['cluster', 'autoscaler'], '/v1/autoscaler', 5000, enabled);
 export type RequestKind = 'recent' | 'slow' | 'aborted';
@@ -110,12 +115,23 @@ export function useChange<Input, Output>(change: (input: Input) => Promise<Outpu
   });
 }
 
-/** What is done whatever it takes from others. */
-export const forced = (force: boolean) => (force ? '?force=true' : '');
-export const activate = ({ app, id, force }: { app: string; id: string; force: boolean }) =>
-  send<Schemas['Activated']>('POST', `${path('v1', 'apps', app, 'deployments', id, 'activate')}${forced(force)}`);
+/** What whoever changes something agrees to: whatever it takes from others, that entities are placed anew. */
+export interface Agreed {
+  force?: boolean;
+  rekey?: boolean;
+}
+
+/** Those of a request's options that are wanted. */
+export function options(wanted: Agreed & { dry_run?: boolean }): string {
+  const names = Object.entries(wanted).filter(([, is]) => is === true);
+  return names.length > 0 ? `?${names.map(([name]) => `${name}=true`).join('&')}` : '';
+}
+export const activate = ({ app, id, ...agreed }: { app: string; id: string } & Agreed) =>
+  send<Schemas['Activated']>('POST', `${path('v1', 'apps', app, 'deployments', id, 'activate')}${options(agreed)}`);
 export const remove = ({ app, force }: { app: string; force: boolean }) =>
-  send<Schemas['Removed']>('DELETE', `${path('v1', 'apps', app)}${forced(force)}`);
+  send<Schemas['Removed']>('DELETE', `${path('v1', 'apps', app)}${options({ force })}`);
+export const verifySnapshot = (sequence: number) =>
+  send<Schemas['SnapshotVerified']>('POST', path('v1', 'snapshots', String(sequence), 'verify'));
 export const takeSnapshot = () => send<Schemas['SnapshotSummary']>('POST', '/v1/snapshots');
 /** Has the browser save what a request answers; the token goes with it, as a link could not do. */
 async function save(from: string, name: string): Promise<Response> {

@@ -1,8 +1,8 @@
 // What functions do, between two readings of what they have done.
-import { useEffect, useMemo, useRef, useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import { minus, percentile, type Buckets } from '../lib/latency';
 import type { Schemas } from './client';
-import { useRequests, useTraffic } from './hooks';
+import { useTraffic } from './hooks';
 
 export interface FunctionRate {
   perSecond: number;
@@ -11,7 +11,7 @@ export interface FunctionRate {
   failed: number;
   p50: number | null;
   p99: number | null;
-  /** Of a call, with all that it calls: the mean of the last that were watched. */
+  /** Of an invocation, without what it calls: the mean. */
   fuel: number | null;
 }
 
@@ -30,18 +30,25 @@ const buckets = (traffic: Traffic): Buckets =>
 
 const sum = (all: Buckets): number => all.reduce((all, [, n]) => all + n, 0);
 
+/** Fuel of an invocation since then; of all, where there was none since, or who reports has begun anew. */
+function mean(now: Traffic, then: Traffic | undefined): number | null {
+  const came = then !== undefined && now.invocations > then.invocations && now.fuel >= then.fuel;
+  const before = came ? then : { invocations: 0, fuel: 0 };
+  const invocations = now.invocations - before.invocations;
+  return invocations > 0 ? (now.fuel - before.fuel) / invocations : null;
+}
+
 /** Figures of an app's functions, by operator and function. */
 export function useFunctionRates(app: string): (operator: string, fn: string) => FunctionRate | undefined {
   const traffic = useTraffic();
-  const fuel = useFuel(app);
   const before = useRef<Reading | null>(null);
-  const [rates, setRates] = useState(new Map<string, Omit<FunctionRate, 'fuel'>>());
+  const [rates, setRates] = useState(new Map<string, FunctionRate>());
   useEffect(() => {
     if (!traffic.data) return;
     const at = traffic.dataUpdatedAt;
     const functions = new Map(traffic.data.functions.map(one => [name(one), one]));
     const last = before.current;
-    const all = [...functions].map(([key, now]): [string, Omit<FunctionRate, 'fuel'>] => {
+    const all = [...functions].map(([key, now]): [string, FunctionRate] => {
       const then = last?.functions.get(key);
       const window = then ? minus(buckets(now), buckets(then)) : buckets(now);
       const shown = sum(window) > 0 ? window : buckets(now);
@@ -54,29 +61,12 @@ export function useFunctionRates(app: string): (operator: string, fn: string) =>
           failed: now.failed,
           p50: percentile(shown, 0.5),
           p99: percentile(shown, 0.99),
+          fuel: mean(now, then),
         },
       ];
     });
     before.current = { at, functions };
     setRates(new Map(all));
   }, [traffic.data, traffic.dataUpdatedAt]);
-  return (operator, fn) => {
-    const key = name({ app, operator, function: fn });
-    const known = rates.get(key);
-    return known && { ...known, fuel: fuel.get(key) ?? null };
-  };
-}
-
-/** Fuel of calls, by function, of the last requests of an app that were watched. */
-function useFuel(app: string): Map<string, number> {
-  const requests = useRequests('recent', app);
-  return useMemo(() => {
-    const sums = new Map<string, { fuel: number; calls: number }>();
-    for (const one of requests.data?.requests ?? []) {
-      if (one.fuel == null || one.code != null) continue;
-      const before = sums.get(name(one)) ?? { fuel: 0, calls: 0 };
-      sums.set(name(one), { fuel: before.fuel + one.fuel, calls: before.calls + 1 });
-    }
-    return new Map([...sums].map(([key, { fuel, calls }]) => [key, fuel / calls]));
-  }, [requests.data]);
+  return (operator, fn) => rates.get(name({ app, operator, function: fn }));
 }

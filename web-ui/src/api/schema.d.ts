@@ -427,6 +427,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/migrations/{id}/course": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How long epochs and calls took before, during and after a migration
+         * @description Every two seconds, from ten seconds before it began until ten after its end; of one that goes on for more than four minutes,
+         *     points are of more seconds each. Known as long as the migration is.
+         */
+        get: operations["course"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/migrations/{id}/pause": {
         parameters: {
             query?: never;
@@ -626,6 +647,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/snapshots/{sequence}/verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Reads and checks every byte of a snapshot */
+        post: operations["verify"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/state/{app}/{operator}": {
         parameters: {
             query?: never;
@@ -724,8 +762,8 @@ export interface paths {
         };
         /**
          * How many requests were answered, how, and how long they took
-         * @description Sums since the process began. In a cluster: of all gateways together, as each has reported it within the last two seconds, and
-         *     with what those had answered that are no more; a gateway has its own figures at `/metrics`.
+         * @description Sums since the process began. In a cluster: of all gateways and workers together, as each has reported it within the last two seconds, and
+         *     with the figures of those that are no more; each has its own at `/metrics`.
          */
         get: operations["traffic"];
         put?: never;
@@ -866,6 +904,12 @@ export interface components {
             /** @description `off`, `proposes`, or `performs` where it has a command. */
             mode: string;
         };
+        BalanceView: {
+            /** @description The migration that it is. */
+            migration?: string | null;
+            /** @description Why there is none. */
+            reason?: string | null;
+        };
         /** @description Requests that took longer than the bucket before, and no longer than this. */
         BucketView: {
             /** Format: int64 */
@@ -955,6 +999,36 @@ export interface components {
         };
         /** @enum {string} */
         Consistency: "serializable" | "snapshot";
+        /** @description A few seconds of it. */
+        CoursePoint: {
+            /**
+             * Format: int64
+             * @description When it begins, ms since the migration began: less than nothing before that.
+             */
+            after_ms: number;
+            /**
+             * Format: int64
+             * @description Calls that were executed, as gateways have reported it: up to two seconds later.
+             */
+            calls: number;
+            /**
+             * Format: double
+             * @description Of the epochs that ended in it; null if none did.
+             */
+            longest_epoch_ms?: number | null;
+            /**
+             * Format: int64
+             * @description How long it is.
+             */
+            ms: number;
+            /**
+             * Format: double
+             * @description How long they took: half of them less than this, and 99 of 100 less than that; null if there were none.
+             */
+            p50_ms?: number | null;
+            /** Format: double */
+            p99_ms?: number | null;
+        };
         /** @description What was seen, and what came of it. */
         DecisionView: {
             /**
@@ -967,6 +1041,7 @@ export interface components {
              * @description µs since 1970.
              */
             at: number;
+            balance?: components["schemas"]["BalanceView"] | null;
             /** @description How busy each worker was, of a hundred; none if that could not be said. */
             busy: number[];
             /**
@@ -978,7 +1053,7 @@ export interface components {
             reason: string;
             /** Format: int32 */
             wanted: number;
-            /** @description `stay`, `out` or `in`. */
+            /** @description `stay`, `out`, `in`, or `balance`: one worker has much more to do than others. */
             wish: string;
             /**
              * Format: int32
@@ -1186,7 +1261,17 @@ export interface components {
              * @description Calls that were refused, failed, or found no room.
              */
             failed: number;
+            /**
+             * Format: int64
+             * @description Fuel of all invocations, without that of what they called.
+             */
+            fuel: number;
             function: string;
+            /**
+             * Format: int64
+             * @description How often it was run, for requests and for other functions, also where that had no effect and was made again.
+             */
+            invocations: number;
             operator: string;
             /**
              * Format: double
@@ -1363,6 +1448,14 @@ export interface components {
         MigratedOrPlan: components["schemas"]["Migrated"] | components["schemas"]["Plan"];
         MigrationCancelled: {
             cancelled: boolean;
+        };
+        /** @description How a migration went for those who called meanwhile. */
+        MigrationCourse: {
+            /** @description True once nothing is added any more: a little after its end. */
+            complete: boolean;
+            id: string;
+            /** @description One after the other, at most 120. */
+            points: components["schemas"]["CoursePoint"][];
         };
         MigrationList: {
             /** @description The one under way, and the last that ended; the newest first. They are forgotten when the coordinator ends. */
@@ -1912,6 +2005,20 @@ export interface components {
              */
             written_bytes: number;
         };
+        /** @description What was found of a snapshot whose every byte was read. */
+        SnapshotVerified: {
+            /** Format: int64 */
+            bytes: number;
+            /** @description All that is wrong; empty if the snapshot is whole. */
+            damage: string[];
+            /**
+             * Format: int64
+             * @description Entries in all parts, deletions included.
+             */
+            entries: number;
+            /** Format: int64 */
+            sequence: number;
+        };
         /** @description One snapshot in a list. */
         SnapshotView: {
             /**
@@ -2112,7 +2219,7 @@ export interface components {
         Traffic: {
             /** @description Requests that ended in an error, by its code. */
             errors: components["schemas"]["ErrorView"][];
-            /** @description Functions that were called, the first thousand that were deployed; all others are one, `other`. */
+            /** @description Functions that were called, also by others, the first thousand that were deployed; all others are one, `other`. */
             functions: components["schemas"]["FunctionTraffic"][];
             outcomes: components["schemas"]["OutcomeView"][];
         };
@@ -2842,6 +2949,28 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    course: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MigrationCourse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     pause: {
         parameters: {
             query?: never;
@@ -3114,6 +3243,28 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SnapshotSummary"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    verify: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                sequence: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SnapshotVerified"];
                 };
             };
             default: components["responses"]["Error"];

@@ -1,4 +1,5 @@
 // What is chosen on a page is in its address, so that the view can be passed on.
+import { useState } from 'react';
 import { useSearchParams } from 'wouter';
 
 /** A choice by its name in the address; what is chosen at first is not written there. */
@@ -20,4 +21,15 @@ export function useParameter(name: string): [string, (value: string) => void] {
       { replace: true },
     );
   return [search.get(name) ?? '', set];
+}
+
+/** What is written into a field: as the address had it at first, which then follows. The field may be empty meanwhile. */
+export function useField(name: string, first: string): [string, (value: string) => void] {
+  const [text, setText] = useParameter(name);
+  const [value, setValue] = useState(text || first);
+  const set = (value: string) => {
+    setValue(value);
+    setText(value === first ? '' : value);
+  };
+  return [value, set];
 }

@@ -1,8 +1,8 @@
 // What the autoscaler wants, and why.
 import type { Schemas } from '../api/client';
 import { useAutoscaler } from '../api/hooks';
-import { ago, plural, rate } from '../lib/format';
-import { Card, Command, Pending, Table, Tag, number } from './basics';
+import { plural, rate } from '../lib/format';
+import { Age, Card, Command, Pending, Table, Tag, number } from './basics';
 
 type Decision = Schemas['DecisionView'];
 
@@ -47,7 +47,12 @@ export function Autoscaler() {
   );
 }
 
-const WISHES: Record<string, string> = { stay: 'As many as there are', out: 'More workers', in: 'Fewer workers' };
+const WISHES: Record<string, string> = {
+  stay: 'As many as there are',
+  out: 'More workers',
+  in: 'Fewer workers',
+  balance: 'As many, with other partitions',
+};
 
 /** Those that wanted a change. */
 function Decisions({ decisions, performs }: { decisions: Decision[]; performs: boolean }) {
@@ -59,10 +64,8 @@ function Decisions({ decisions, performs }: { decisions: Decision[]; performs: b
     >
       {decisions.slice(0, 20).map(one => (
         <tr key={one.at}>
-          <td className="brief">{ago(new Date(one.at / 1000).toISOString())}</td>
-          <td>
-            {one.workers} → {one.wanted}
-          </td>
+          <Age of={one.at} />
+          <td>{one.wish === 'balance' ? 'balance' : `${one.workers} → ${one.wanted}`}</td>
           <td>{one.reason}</td>
           <td className="number">{rate(one.arrives)}/s</td>
           <td className="number">{rate(one.capacity)}/s</td>

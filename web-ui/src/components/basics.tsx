@@ -1,8 +1,8 @@
 // Small parts that all pages are made of.
-import { useEffect, useId, useRef, useState, type ButtonHTMLAttributes, type ReactNode } from 'react';
+import { Children, useEffect, useId, useRef, useState, type ButtonHTMLAttributes, type ReactNode } from 'react';
 import { Link } from 'wouter';
 import { ApiError } from '../api/client';
-import { line, shorten } from '../lib/format';
+import { ago, instant, line, shorten } from '../lib/format';
 
 /** The top of a page; its title is the tab's as well. */
 export function Page({ title, lead, actions, children, trail }: PageProps) {
@@ -67,11 +67,18 @@ interface CardProps {
 /** A column of numbers. */
 export const number = (title: string) => ({ number: title });
 
-/** A table that scrolls sideways where it is too wide, also by keys. Columns that are `false` are not there. */
-export function Table({ label, columns, className, children }: TableProps) {
+/** So many rows of a table that is not all of its page are shown before they scroll. */
+const ROWS = 12;
+
+/**
+ * A table that scrolls sideways where it is too wide, also by keys; one that is `boxed` also up and down, where it has
+ * many rows and others come after it. Columns that are `false` are not there.
+ */
+export function Table({ label, columns, className, boxed = false, children }: TableProps) {
   const heads = columns.filter(column => column !== false);
+  const box = boxed && Children.count(children) > ROWS ? 'scroll box' : 'scroll';
   return (
-    <div className="scroll" tabIndex={0} role="region" aria-label={label}>
+    <div className={box} tabIndex={0} role="region" aria-label={label}>
       <table className={className}>
         <thead>
           <tr>
@@ -97,7 +104,18 @@ interface TableProps {
   label: string;
   columns: (string | { number: string } | false)[];
   className?: string;
+  boxed?: boolean;
   children: ReactNode;
+}
+
+/** How long ago something was, in a cell of a table; when exactly, for whoever points at it. µs since 1970, or an instant. */
+export function Age({ of, quiet = false }: { of: number | string; quiet?: boolean }) {
+  const at = typeof of === 'string' ? of : new Date(of / 1000).toISOString();
+  return (
+    <td className={quiet ? 'quiet brief' : 'brief'} title={instant(at)}>
+      {ago(at)}
+    </td>
+  );
 }
 
 export function Notice({

@@ -16,6 +16,8 @@ interface Props {
   format: (value: number) => string;
   stacked?: boolean;
   height?: number;
+  /** From where to where what is shown went on, in values; these may be parts of one. */
+  during?: [number, number];
 }
 
 const LEFT = 56;
@@ -43,7 +45,7 @@ function useWidth() {
   return [element, width] as const;
 }
 
-export function Chart({ title, series, labels, format, stacked = false, height = 180 }: Props) {
+export function Chart({ title, series, labels, format, stacked = false, height = 180, during }: Props) {
   const id = useId();
   const [at, setAt] = useState<number | null>(null);
   const [figure, width] = useWidth();
@@ -52,6 +54,7 @@ export function Chart({ title, series, labels, format, stacked = false, height =
   const { top, lines } = scale(Math.max(0, ...layers.flatMap(({ values }) => values.map(value => value ?? 0))));
   const x = (at: number) => LEFT + ((width - LEFT) * at) / Math.max(1, length - 1);
   const y = (value: number) => TOP + (height - TOP - BOTTOM) * (1 - value / top);
+  const clamp = (at: number) => Math.max(0, Math.min(length - 1, at));
   const point = (event: PointerEvent<SVGSVGElement>) => {
     const box = event.currentTarget.getBoundingClientRect();
     const across = ((event.clientX - box.left) / box.width) * width;
@@ -82,6 +85,7 @@ export function Chart({ title, series, labels, format, stacked = false, height =
         <title id={id}>
           {`${title}: ${series.map(({ name, values }) => `${name} ${((value: number | null | undefined) => (value == null ? 'none' : format(value)))(values.findLast(value => value !== null))}`).join(', ')}`}
         </title>
+        {during && <Shade from={x(clamp(during[0]))} to={x(clamp(during[1]))} height={height} />}
         {lines.map(line => (
           <g key={line}>
             <line className="grid" x1={LEFT} x2={width} y1={y(line)} y2={y(line)} />
@@ -112,6 +116,11 @@ export function Chart({ title, series, labels, format, stacked = false, height =
   );
 }
 
+/** Wide enough to be seen, however short it was. */
+function Shade({ from, to, height }: { from: number; to: number; height: number }) {
+  return <rect className="during" x={from} width={Math.max(2, to - from)} y={TOP} height={height - BOTTOM - TOP} />;
+}
+
 function stack(series: Series[]): { base: number[]; values: number[] }[] {
   let base: number[] = (series[0]?.values ?? []).map(() => 0);
   return series.map(({ values }) => {
@@ -132,7 +141,9 @@ function curve(values: (number | null)[], x: Scale, y: Scale): string {
         pen = 'M';
         return '';
       }
-      const part = `${pen}${x(at).toFixed(1)} ${y(value).toFixed(1)}`;
+      // One that has none beside it is a dot.
+      const alone = pen === 'M' && values[at + 1] == null;
+      const part = `${pen}${x(at).toFixed(1)} ${y(value).toFixed(1)}${alone ? 'h0' : ''}`;
       pen = 'L';
       return part;
     })

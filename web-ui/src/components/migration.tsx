@@ -1,11 +1,11 @@
 // A migration: how far it is, and those that have ended.
-import { useEffect, useRef, useState } from 'react';
+import { Fragment } from 'react';
 import { path, send, type Schemas } from '../api/client';
-import { useChange, useEpochs } from '../api/hooks';
-import { EVERY_SECONDS, useLatencyHistory } from '../api/latency';
-import { ago, bytes, clock, count, plural, seconds } from '../lib/format';
-import { Button, Card, ErrorNotice, Table, Tag, number } from './basics';
-import { Chart } from './chart';
+import { useChange } from '../api/hooks';
+import { bytes, clock, count, plural, seconds } from '../lib/format';
+import { useParameter } from './address';
+import { Age, Button, Card, ErrorNotice, Table, Tag, number } from './basics';
+import { Course } from './course';
 
 type Migration = Schemas['MigrationView'];
 
@@ -42,7 +42,7 @@ export function MigrationProgress({ migration, denied }: { migration: Migration;
         {state !== 'arriving' && button('cancel', 'Cancel')}
       </div>
       <ErrorNotice error={changed.error} />
-      <Effects />
+      <Course migration={migration} />
     </Card>
   );
 }
@@ -97,70 +97,6 @@ function Timeline({ migration }: { migration: Migration }) {
   );
 }
 
-const SECONDS = 120;
-
-/** What it costs those who call, as it happens: the longest epoch of each second, and latencies. */
-function Effects() {
-  const longest = useLongestEpochs();
-  const latencies = useLatencyHistory(SECONDS / EVERY_SECONDS);
-  const ago = (n: number) => (n === 0 ? 'now' : `${n} s ago`);
-  const called = latencies.some(({ count }) => count > 0);
-  return (
-    <div className="columns">
-      <div>
-        <h3>Longest epoch</h3>
-        <Chart
-          title="Longest epoch of each second"
-          labels={longest.map((_, at) => ago(longest.length - at - 1))}
-          format={seconds}
-          height={120}
-          series={[{ name: 'of the second', color: 'c-committed', values: longest }]}
-        />
-      </div>
-      <div>
-        <h3>Latency</h3>
-        {called ? (
-          <Chart
-            title="Latency"
-            labels={latencies.map((_, at) => ago((latencies.length - at - 1) * EVERY_SECONDS))}
-            format={seconds}
-            height={120}
-            series={[
-              { name: 'p50', color: 'c-committed', values: latencies.map(({ p50 }) => p50) },
-              { name: 'p99', color: 'c-fallback', values: latencies.map(({ p99 }) => p99) },
-            ]}
-          />
-        ) : (
-          <p className="quiet">
-            This process has answered no calls meanwhile. Where gateways take them, each has its figures at /metrics of
-            its admin port.
-          </p>
-        )}
-      </div>
-    </div>
-  );
-}
-
-/** In seconds, the oldest second first; none where no epoch has ended. */
-function useLongestEpochs(): (number | null)[] {
-  const epochs = useEpochs(true);
-  const found = useRef(new Map<number, number>());
-  const [longest, setLongest] = useState<(number | null)[]>([]);
-  useEffect(() => {
-    if (!epochs.data) return;
-    for (const { time, duration_us: took } of epochs.data.epochs) {
-      const second = Math.floor((time + took) / 1e6);
-      found.current.set(second, Math.max(found.current.get(second) ?? 0, took / 1e6));
-    }
-    const last = Math.max(...found.current.keys());
-    for (const second of found.current.keys()) if (second <= last - SECONDS) found.current.delete(second);
-    const first = Math.min(...found.current.keys());
-    if (!Number.isFinite(last)) return;
-    setLongest(Array.from({ length: last - first + 1 }, (_, at) => found.current.get(first + at) ?? null));
-  }, [epochs.data]);
-  return longest;
-}
-
 function Measure({ name, of, text }: { name: string; of: Schemas['Progress']; text: (n: number) => string }) {
   return (
     <label className="measure">
@@ -173,46 +109,66 @@ function Measure({ name, of, text }: { name: string; of: Schemas['Progress']; te
   );
 }
 
-/** Those that have ended, the newest first. */
+/** Those that have ended, the newest first. Of which it is shown how they went is in the address. */
 export function MigrationHistory({ migrations }: { migrations: Migration[] }) {
+  const [text, setText] = useParameter('went');
+  const open = text.split(',').filter(id => id);
+  const toggle = (id: string) =>
+    setText((open.includes(id) ? open.filter(one => one !== id) : [...open, id]).join(','));
+  const columns = [
+    'Migration',
+    'State',
+    'From → to',
+    'How',
+    number('Partitions'),
+    number('Bytes'),
+    number('Took'),
+    'Began',
+    '',
+  ];
   return (
     <Card title="History" note={migrations.length ? 'since the coordinator began' : undefined}>
       {migrations.length === 0 ? (
         <p className="quiet">None has ended since the coordinator began.</p>
       ) : (
-        <Table
-          label="Ended migrations"
-          columns={[
-            'Migration',
-            'State',
-            'From → to',
-            'How',
-            number('Partitions'),
-            number('Bytes'),
-            number('Took'),
-            'Began',
-          ]}
-        >
+        <Table label="Ended migrations" columns={columns}>
           {migrations.map(migration => (
-            <tr key={migration.id}>
-              <td>
-                <code>{migration.id}</code>
-              </td>
-              <td>
-                <StateTag state={migration.state} /> {migration.reason}
-              </td>
-              <td>
-                {transfers(migration)}
-                <Timeline migration={migration} />
-              </td>
-              <td>{MODES[migration.mode]}</td>
-              <td className="number">{count(migration.partitions.done)}</td>
-              <td className="number">{bytes(migration.bytes.done)}</td>
-              <td className="number">{seconds(migration.took_ms / 1000)}</td>
-              <td className="brief" title={clock(migration.started / 1000)}>
-                {ago(new Date(migration.started / 1000).toISOString())}
-              </td>
-            </tr>
+            <Fragment key={migration.id}>
+              <tr>
+                <td>
+                  <code>{migration.id}</code>
+                </td>
+                <td>
+                  <StateTag state={migration.state} /> {migration.reason}
+                </td>
+                <td>
+                  {transfers(migration)}
+                  <Timeline migration={migration} />
+                </td>
+                <td>{MODES[migration.mode]}</td>
+                <td className="number">{count(migration.partitions.done)}</td>
+                <td className="number">{bytes(migration.bytes.done)}</td>
+                <td className="number">{seconds(migration.took_ms / 1000)}</td>
+                <Age of={migration.started} />
+                <td>
+                  <Button
+                    kind="quiet"
+                    aria-expanded={open.includes(migration.id)}
+                    aria-label={`How ${migration.id} went`}
+                    onClick={() => toggle(migration.id)}
+                  >
+                    How it went
+                  </Button>
+                </td>
+              </tr>
+              {open.includes(migration.id) && (
+                <tr className="more">
+                  <td colSpan={columns.length}>
+                    <Course migration={migration} />
+                  </td>
+                </tr>
+              )}
+            </Fragment>
           ))}
         </Table>
       )}

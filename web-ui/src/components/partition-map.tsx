@@ -3,8 +3,8 @@
 import { useEffect, useMemo, useRef, useState, type KeyboardEvent, type PointerEvent } from 'react';
 import type { Schemas } from '../api/client';
 import { bytes, count, plural, rate } from '../lib/format';
-import { cellAt, cellBy, gridOf, strength, type Grid } from '../lib/grid';
-import { useChoice } from './address';
+import { cellAt, cellBy, columnAt, gridOf, strength, type Grid } from '../lib/grid';
+import { useChoice, useParameter } from './address';
 import { Button, Switch, Table, number } from './basics';
 import { useShown } from './theme';
 
@@ -56,7 +56,10 @@ interface MapProps {
 export function PartitionMap({ partitions, at }: MapProps) {
   const [colouring, setColouring] = useChoice<Colouring>('colour', COLOURINGS, 'owner');
   const [shown, setShown] = useState<number | null>(null);
-  const [only, setOnly] = useState<number | null>(null);
+  const [alone, setAlone] = useParameter('alone');
+  const only = partitions.some(({ worker, moves_to: to }) => alone === String(worker) || alone === String(to))
+    ? Number(alone)
+    : null;
   const { moved, load } = useChanges(partitions, at);
   const owners = useMemo(() => countByOwner(partitions), [partitions]);
   const moving = useMemo(() => partitions.filter(({ moves_to }) => moves_to != null).length, [partitions]);
@@ -127,7 +130,7 @@ export function PartitionMap({ partitions, at }: MapProps) {
             className="legend"
             aria-pressed={only === worker}
             title="Show only its partitions"
-            onClick={() => setOnly(only === worker ? null : worker)}
+            onClick={() => setAlone(only === worker ? '' : String(worker))}
           >
             {colouring === 'owner' && <span className={`swatch ${colorOf(worker)}`} aria-hidden="true" />}
             worker {worker} <b>{count(n)}</b>
@@ -200,7 +203,8 @@ function Cells({ cells, byOwner, label, shown, onShow }: CellsProps) {
     onShow(to === null ? null : Math.max(0, to));
   };
   const side = grid.pitch / density;
-  const size = { width: grid.across * side, height: grid.down * side };
+  const column = (at: number) => columnAt(grid, at) / density;
+  const size = { width: column(grid.across), height: grid.down * side };
   return (
     <div
       ref={box}
@@ -221,9 +225,9 @@ function Cells({ cells, byOwner, label, shown, onShow }: CellsProps) {
         <span
           className="cursor"
           style={{
-            width: side,
+            width: column((shown % grid.across) + 1) - column(shown % grid.across),
             height: side,
-            translate: `${(shown % grid.across) * side}px ${Math.floor(shown / grid.across) * side}px`,
+            translate: `${column(shown % grid.across)}px ${Math.floor(shown / grid.across) * side}px`,
           }}
         />
       )}
@@ -281,18 +285,23 @@ function draw(
   above: HTMLCanvasElement,
   { workers, accent, empty, text }: Palette,
   cells: Cell[],
-  { across, down, pitch }: Grid,
+  grid: Grid,
   byOwner: boolean,
 ): void {
+  const { across, down, pitch } = grid;
   const [ground, top] = [below, above].map(canvas => {
-    canvas.width = across * pitch;
+    canvas.width = columnAt(grid, across);
     canvas.height = down * pitch;
     return canvas.getContext('2d')!;
   }) as [CanvasRenderingContext2D, CanvasRenderingContext2D];
   const gap = pitch >= 6 ? Math.max(1, Math.round(pitch * 0.1)) : 0;
   const side = pitch - gap;
   const edge = Math.max(1, Math.round(side / 14));
-  const place = (at: number): [number, number] => [(at % across) * pitch, Math.floor(at / across) * pitch];
+  const columns = Array.from({ length: across + 1 }, (_, at) => columnAt(grid, at));
+  const place = (at: number): [number, number, number] => {
+    const left = columns[at % across]!;
+    return [left, Math.floor(at / across) * pitch, columns[(at % across) + 1]! - left - gap];
+  };
   const colour = (worker: number, { strength, faint }: Cell) => {
     const to = byOwner ? workers[(worker - 1) % COLORS]! : accent;
     const share = byOwner ? 0.35 + 0.65 * strength : strength;
@@ -310,7 +319,10 @@ function draw(
     });
     for (const [fill, all] of groups) {
       context.fillStyle = fill;
-      for (const at of all) context.fillRect(...place(at), side, side);
+      for (const at of all) {
+        const [x, y, width] = place(at);
+        context.fillRect(x, y, width, side);
+      }
     }
   };
   const frame = (context: CanvasRenderingContext2D, which: (cell: Cell) => boolean) => {
@@ -318,11 +330,11 @@ function draw(
     context.globalAlpha = 0.65;
     cells.forEach((cell, at) => {
       if (!which(cell)) return;
-      const [x, y] = place(at);
-      context.fillRect(x, y, side, edge);
-      context.fillRect(x, y + side - edge, side, edge);
+      const [x, y, width] = place(at);
+      context.fillRect(x, y, width, edge);
+      context.fillRect(x, y + side - edge, width, edge);
       context.fillRect(x, y, edge, side);
-      context.fillRect(x + side - edge, y, edge, side);
+      context.fillRect(x + width - edge, y, edge, side);
     });
   };
   fill(ground, cell => colour(cell.worker, cell));

@@ -1,26 +1,27 @@
 // Uploads of apps: dropped or chosen, checked first, deployed when that is wanted.
 import { useEffect, useRef, useState } from 'react';
 import { useLocation } from 'wouter';
-import { isForcible, path, request, type Schemas } from '../api/client';
-import { forced, useChange, useMay } from '../api/hooks';
-import { bytes, line } from '../lib/format';
+import { isForcible, isRekeying, path, request, type ApiError, type Schemas } from '../api/client';
+import { options, useChange, useMay, type Agreed } from '../api/hooks';
+import { bytes, line, plural } from '../lib/format';
 import { Button, Confirm, ErrorNotice, Notice, Table, Tag } from './basics';
 
-interface Given {
+interface Given extends Agreed {
   app: string;
   file: File;
-  dryRun: boolean;
-  /** Whatever it takes from others, and whatever it cannot read. */
-  force?: boolean;
 }
 
-async function deploy({ app, file, dryRun, force = false }: Given): Promise<Schemas['Deployed']> {
+async function send(app: string, file: File, wanted: string): Promise<Schemas['Deployed']> {
   const start = new Uint8Array(await file.slice(0, 4).arrayBuffer());
   const isComponent = start[0] === 0 && start[1] === 0x61;
   const type = isComponent ? 'application/wasm' : 'application/zip';
-  const to = `${path('v1', 'apps', app, 'deployments')}${dryRun ? '?dry_run=true' : forced(force)}`;
+  const to = `${path('v1', 'apps', app, 'deployments')}${wanted}`;
   return (await request('POST', to, file, { 'content-type': type })).json() as Promise<Schemas['Deployed']>;
 }
+
+/** Says as well what would be placed anew. */
+const check = ({ app, file }: Given) => send(app, file, options({ dry_run: true, rekey: true }));
+const deploy = ({ app, file, ...agreed }: Given) => send(app, file, options(agreed));
 
 const KINDS = { added: 'good', removed: 'bad', changed: 'warn' } as const;
 
@@ -52,32 +53,59 @@ function Changes({ changes: { live, changes } }: { changes: Schemas['Changes'] }
   );
 }
 
+interface RekeyingProps {
+  rekeyed: Schemas['Rekeyed'][];
+  agreed: boolean;
+  onChange: (agreed: boolean) => void;
+}
+
+/** What the version would place anew: done if that is agreed to. */
+function Rekeying({ rekeyed, agreed, onChange }: RekeyingProps) {
+  return (
+    <Notice kind="warn" title="Entities live elsewhere with it">
+      {rekeyed.map(({ operator, key_prefix: prefix, entities }) => (
+        <div key={operator}>
+          Keys of <b>{line(operator)}</b> {prefix == null ? 'lose their prefix' : `get the prefix ${line(prefix)}`}:{' '}
+          {plural(entities, 'entity', 'entities')}
+        </div>
+      ))}
+      <label>
+        <input type="checkbox" checked={agreed} onChange={event => onChange(event.target.checked)} /> Place them anew;
+        calls wait as long
+      </label>
+    </Notice>
+  );
+}
+
 export function Upload({ app: fixed }: { app?: string }) {
   const { may, why } = useMay('deploy', fixed);
   const [file, setFile] = useState<File | null>(null);
   const [name, setName] = useState(fixed ?? '');
   const [over, setOver] = useState(false);
-  const [forcing, setForcing] = useState(false);
+  /** What is to be done though it was refused for this. */
+  const [forcing, setForcing] = useState<ApiError | null>(null);
+  const [rekey, setRekey] = useState(false);
   /** What the last check found, if it can be deployed. */
   const [checked, setChecked] = useState<Schemas['Deployed'] | null>(null);
   const [, navigate] = useLocation();
   const input = useRef<HTMLInputElement>(null);
   const timer = useRef(0);
   useEffect(() => () => clearTimeout(timer.current), []);
-  const check = useChange(deploy);
+  const checking = useChange(check);
   const really = useChange(deploy, 'catalog');
   const take = (file: File | undefined) => {
     if (!file) return;
     setFile(file);
-    check.reset();
+    checking.reset();
     really.reset();
+    setRekey(false);
     const app = fixed ?? (name || file.name.replace(/\.(zip|wasm|styx)$/, '').replace(/[^a-z0-9_-]/gi, '-'));
     setName(app);
     setChecked(null);
     ask(app, file);
   };
   const ask = (app: string, file: File) =>
-    check.mutate({ app, file, dryRun: true }, { onSuccess: setChecked, onError: () => setChecked(null) });
+    checking.mutate({ app, file }, { onSuccess: setChecked, onError: () => setChecked(null) });
   // While another name is checked, what is there to be pressed stays.
   const rename = (app: string) => {
     setName(app);
@@ -88,12 +116,13 @@ export function Upload({ app: fixed }: { app?: string }) {
   const go = (force: boolean) => {
     clearTimeout(timer.current);
     if (!file) return;
-    really.mutate(
-      { app: name, file, dryRun: false, force },
-      { onSuccess: () => navigate(`/apps/${encodeURIComponent(name)}`) },
-    );
+    // By force it was not found out before; whoever is told and goes on agrees.
+    const agreed = { force, rekey: rekey || isRekeying(really.error) };
+    setRekey(agreed.rekey);
+    really.mutate({ app: name, file, ...agreed }, { onSuccess: () => navigate(`/apps/${encodeURIComponent(name)}`) });
   };
-  const error = really.error ?? check.error;
+  const error = really.error ?? checking.error;
+  const rekeyed = checked?.rekeyed ?? [];
   return (
     <div className="upload">
       <div
@@ -110,7 +139,7 @@ export function Upload({ app: fixed }: { app?: string }) {
         }}
       >
         <p>Drop a bundle or a component here. It is checked, and nothing changes yet.</p>
-        <Button denied={why} onClick={() => input.current?.click()} busy={check.isPending}>
+        <Button denied={why} onClick={() => input.current?.click()} busy={checking.isPending}>
           Choose a file
         </Button>
         <input
@@ -140,22 +169,28 @@ export function Upload({ app: fixed }: { app?: string }) {
           </p>
           <ErrorNotice error={error} />
           {isForcible(error) && (
-            <Button kind="danger" denied={why} onClick={() => setForcing(true)}>
+            <Button kind="danger" denied={why} onClick={() => setForcing(error)}>
               Deploy it all the same
             </Button>
           )}
           {forcing && (
             <Confirm
               title={`Deploy ${line(name)} although it does not fit?`}
-              action="Deploy by force"
+              action={
+                rekey || isRekeying(really.error) ? 'Deploy by force, and place entities anew' : 'Deploy by force'
+              }
               repeat={name}
               busy={really.isPending}
               error={really.error}
-              onClose={() => setForcing(false)}
+              onClose={() => {
+                setForcing(null);
+                setRekey(false);
+                really.reset();
+              }}
               onConfirm={() => go(true)}
             >
               <p>
-                <bdi>{line(error?.message ?? '')}</bdi>
+                <bdi>{line(forcing.message)}</bdi>
               </p>
               <p>Calls that find nothing to call abort, and functions meet entities as they are.</p>
             </Confirm>
@@ -170,7 +205,13 @@ export function Upload({ app: fixed }: { app?: string }) {
                 ))}
               </Notice>
               {checked.changes && <Changes changes={checked.changes} />}
-              <Button kind="primary" onClick={() => go(false)} busy={really.isPending} disabled={!name}>
+              {rekeyed.length > 0 && <Rekeying rekeyed={rekeyed} agreed={rekey} onChange={setRekey} />}
+              <Button
+                kind="primary"
+                onClick={() => go(false)}
+                busy={really.isPending}
+                disabled={!name || (rekeyed.length > 0 && !rekey)}
+              >
                 Deploy {line(name)}
               </Button>
             </>

@@ -3,8 +3,10 @@
 export interface Grid {
   across: number;
   down: number;
-  /** Side of a cell with the space after it, in pixels of the screen. */
+  /** Height of a cell with the space after it, in pixels of the screen. */
   pitch: number;
+  /** Its width with that space, which may be a part of one more: all of the width is used. */
+  wide: number;
 }
 
 /** As many rows as cells of a good size need; never so small that they cannot be told apart. */
@@ -16,12 +18,17 @@ export function gridOf(cells: number, width: number, density: number): Grid {
   // Whole rows of a round number are easier to find one's way in, if they do not leave much of the width.
   const round = 2 ** Math.floor(Math.log2(most));
   const across = round >= most * 0.75 && cells % round === 0 ? round : most;
-  return { across, down: Math.ceil(cells / across), pitch };
+  // What is left of the width is theirs, unless there are so few that they would be long strips.
+  const wide = Math.min((width * density) / across, pitch * 1.4);
+  return { across, down: Math.ceil(cells / across), pitch, wide };
 }
 
+/** Where a column begins, in pixels of the screen: whole ones, so that no cell is blurred. */
+export const columnAt = ({ wide }: Pick<Grid, 'wide'>, column: number): number => Math.round(column * wide);
+
 /** The cell at a place, in pixels of the screen. */
-export function cellAt({ across, pitch }: Grid, cells: number, x: number, y: number): number | null {
-  const [column, row] = [Math.floor(x / pitch), Math.floor(y / pitch)];
+export function cellAt({ across, pitch, wide }: Grid, cells: number, x: number, y: number): number | null {
+  const [column, row] = [Math.floor(x / wide), Math.floor(y / pitch)];
   const at = row * across + column;
   return column < 0 || row < 0 || column >= across || at >= cells ? null : at;
 }

@@ -5,6 +5,7 @@ import { connect } from '../api/events';
 import { issue, revoke, useApps, useAudit, useChange, useIdentity, useMay, useTokens } from '../api/hooks';
 import { setToken, token } from '../api/token';
 import {
+  Age,
   Button,
   Card,
   Command,
@@ -17,7 +18,7 @@ import {
   Table,
   Tag,
 } from '../components/basics';
-import { ago, instant, line } from '../lib/format';
+import { instant, line } from '../lib/format';
 
 type Scope = Schemas['Scope'];
 
@@ -40,7 +41,7 @@ function Audit() {
         <Table label="Who has changed what" columns={['When', 'Who', 'From', 'What', 'Came to']}>
           {entries.slice(0, 100).map((entry, at) => (
             <tr key={at}>
-              <td className="brief">{ago(new Date(entry.time_us / 1000).toISOString())}</td>
+              <Age of={entry.time_us} />
               <td>
                 <bdi>{line(entry.identity)}</bdi>
               </td>
@@ -144,9 +145,7 @@ export function Access() {
                         ))}
                       </td>
                       <td>{view.apps ? view.apps.map(line).join(', ') : <span className="quiet">all</span>}</td>
-                      <td className="brief" title={instant(view.created)}>
-                        {ago(view.created)}
-                      </td>
+                      <Age of={view.created} />
                       <td>
                         {view.expired ? (
                           <Tag kind="bad">expired</Tag>

@@ -1,14 +1,14 @@
 // An app: its functions, each to be tried, and its versions.
 import { useState } from 'react';
 import { Link, useLocation } from 'wouter';
-import { isForcible, type Schemas } from '../api/client';
-import { activate, remove, saveOpenApi, useApp, useChange, useEntityCounts, useMay } from '../api/hooks';
+import { isForcible, isRekeying, type Schemas } from '../api/client';
+import { activate, remove, saveOpenApi, useApp, useChange, useEntityCounts, useMay, type Agreed } from '../api/hooks';
 import { useParameter } from '../components/address';
-import { Button, Card, Confirm, ErrorNotice, Notice, Page, Pending, Table, Tag } from '../components/basics';
+import { Age, Button, Card, Confirm, ErrorNotice, Notice, Page, Pending, Table, Tag } from '../components/basics';
 import { CallForm } from '../components/call-form';
 import { Upload } from '../components/upload';
 import { useFunctionRates, type FunctionRate } from '../api/rates';
-import { ago, bytes, count, exact, instant, line, plural, rate, seconds } from '../lib/format';
+import { bytes, count, exact, line, plural, rate, seconds } from '../lib/format';
 import { typeOf } from '../lib/schema';
 
 const at = (...parts: string[]) => `/${parts.map(encodeURIComponent).join('/')}`;
@@ -128,10 +128,7 @@ function Figures({ of }: { of: FunctionRate | undefined }) {
       {rate(of.perSecond)}/s · {plural(of.calls, 'call')}
       {of.p50 !== null && of.p99 !== null && ` · p50 ${seconds(of.p50)}, p99 ${seconds(of.p99)}`}
       {of.fuel !== null && (
-        <span title="of a call with all that it calls: the mean of the last that were watched">
-          {' '}
-          · fuel {count(Math.round(of.fuel))}
-        </span>
+        <span title="of an invocation, without what it calls: the mean"> · fuel {count(Math.round(of.fuel))}</span>
       )}
       {of.aborted > 0 && ` · ${count(of.aborted)} aborted`}
       {of.failed > 0 && ` · ${count(of.failed)} failed`}
@@ -256,8 +253,12 @@ function Try({ app, operator, fn }: { app: Schemas['AppView']; operator: string 
 
 function Versions({ app }: { app: Schemas['AppView'] }) {
   const [chosen, setChosen] = useState<Schemas['DeploymentView'] | null>(null);
+  const [agreed, setAgreed] = useState<Agreed>({});
   const change = useChange(activate, 'catalog');
   const { why } = useMay('deploy', app.name);
+  // Whoever is told why it was refused and goes on agrees.
+  const force = agreed.force || isForcible(change.error);
+  const rekey = agreed.rekey || isRekeying(change.error);
   const activeAt = app.deployments.findIndex(view => view.active);
   return (
     <Card title="Versions" note="newest first">
@@ -267,9 +268,7 @@ function Versions({ app }: { app: Schemas['AppView'] }) {
             <td>
               <code>{view.deployment}</code> {view.active && <Tag kind="good">in force</Tag>}
             </td>
-            <td className="brief" title={instant(view.created)}>
-              {ago(view.created)}
-            </td>
+            <Age of={view.created} />
             <td className="quiet">
               {view.components.map(component => (
                 <div key={component.digest} title={component.digest}>
@@ -291,22 +290,32 @@ function Versions({ app }: { app: Schemas['AppView'] }) {
       {chosen && (
         <Confirm
           title={`Have ${line(app.name)} run ${chosen.deployment}?`}
-          action={isForcible(change.error) ? 'Activate it all the same' : 'Activate'}
-          kind={isForcible(change.error) ? 'danger' : 'primary'}
+          action={force ? 'Activate it all the same' : rekey ? 'Activate it, and place entities anew' : 'Activate'}
+          kind={force ? 'danger' : 'primary'}
           busy={change.isPending}
           error={change.error}
           onClose={() => {
             change.reset();
+            setAgreed({});
             setChosen(null);
           }}
-          onConfirm={() =>
+          onConfirm={() => {
+            setAgreed({ force, rekey });
             change.mutate(
-              { app: app.name, id: chosen.deployment, force: isForcible(change.error) },
-              { onSuccess: () => setChosen(null) },
-            )
-          }
+              { app: app.name, id: chosen.deployment, force, rekey },
+              {
+                onSuccess: () => {
+                  setAgreed({});
+                  setChosen(null);
+                },
+              },
+            );
+          }}
         >
-          <p>It takes effect between two epochs. State stays as it is.</p>
+          <p>
+            It takes effect between two epochs. State stays as it is
+            {rekey ? ', and goes to where its keys belong with this version; calls wait as long.' : '.'}
+          </p>
         </Confirm>
       )}
     </Card>

@@ -2,9 +2,9 @@
 import { Link } from 'wouter';
 import type { Schemas } from '../api/client';
 import { useCluster, useNodes, usePartitions, useWorkers } from '../api/hooks';
-import { Card, Command, Figure, Notice, Page, Pending, Table, Tag, number } from '../components/basics';
+import { Age, Card, Command, Figure, Notice, Page, Pending, Table, Tag, number } from '../components/basics';
 import { colorOf, PartitionMap } from '../components/partition-map';
-import { ago, bytes, count, instant, line, plural, seconds } from '../lib/format';
+import { ago, bytes, count, line, plural, seconds } from '../lib/format';
 
 /** Every process: how it fares. */
 function Processes() {
@@ -16,6 +16,7 @@ function Processes() {
       {nodes.data && (
         <Table
           label="Processes"
+          boxed
           columns={['Process', 'State', 'Last heard of', number('Memory'), 'Free on disk', 'Release', 'Since', 'Where']}
         >
           {nodes.data.nodes.map(node => (
@@ -32,9 +33,7 @@ function Processes() {
                 {node.disk ? `${bytes(node.disk.free)} of ${bytes(node.disk.total)}` : 'keeps nothing'}
               </td>
               <td>{node.version === release ? node.version : <Tag kind="warn">{line(node.version)}</Tag>}</td>
-              <td className="brief" title={instant(node.started)}>
-                {ago(node.started)}
-              </td>
+              <Age of={node.started} />
               <td>
                 {node.ingress && <>calls at {line(node.ingress)}</>}
                 {node.leads && <Leads leads={node.leads} />}
@@ -120,6 +119,7 @@ export function Cluster() {
             {workers.data && (
               <Table
                 label="Workers"
+                boxed
                 columns={[
                   'Worker',
                   'State',

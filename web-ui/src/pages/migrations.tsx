@@ -2,6 +2,7 @@
 import { useState, type FormEvent } from 'react';
 import { send, type Schemas } from '../api/client';
 import { isUnderWay, useChange, useCluster, useMay, useMigrations, usePartitions, useWorkers } from '../api/hooks';
+import { useChoice, useField } from '../components/address';
 import { Autoscaler } from '../components/autoscaler';
 import { Button, Card, Confirm, ErrorNotice, Notice, Page, Pending, Table, number } from '../components/basics';
 import { MigrationHistory, MigrationProgress } from '../components/migration';
@@ -9,10 +10,13 @@ import { PartitionMap } from '../components/partition-map';
 import { bytes, count, plural, seconds } from '../lib/format';
 
 type Wanted = Partial<Schemas['MigrationRequest']>;
-type Goal = 'balance' | 'workers' | 'only' | 'empty' | 'moves' | 'partitions';
+const GOALS = ['balance', 'workers', 'only', 'empty', 'moves', 'partitions'] as const;
+type Goal = (typeof GOALS)[number];
 type Mode = Schemas['Mode'];
 type By = Schemas['By'];
 
+const BYS: readonly By[] = ['load', 'partitions'];
+const MODES: readonly Mode[] = ['online', 'immediate', 'stop-and-restart'];
 const modes: Record<Mode, string> = {
   online: 'When the new owner has a copy (nobody waits)',
   immediate: 'At once, and what is in them afterwards (relieves a busy worker sooner)',
@@ -103,22 +107,25 @@ export function Migrations() {
   );
 }
 
-/** What is wanted. */
+/** What is wanted; it is in the address, so that it can be passed on to whoever may start it. */
 function GoalForm({ workers, partitions, denied, busy, onEdit, onAsk }: GoalProps) {
-  const [goal, setGoal] = useState<Goal>('balance');
-  const [worker, setWorker] = useState(String(workers[0] ?? 1));
-  const [many, setMany] = useState(String(workers.length));
-  const [chosen, setChosen] = useState<number[]>(workers);
-  const [parts, setParts] = useState('');
-  const [moved, setMoved] = useState('');
-  const [by, setBy] = useState<By>('load');
-  const [mode, setMode] = useState<Mode>('online');
-  const [limit, setLimit] = useState('');
+  const [goal, setGoal] = useChoice('goal', GOALS, 'balance');
+  const [named, setWorker] = useField('worker', String(workers[0] ?? 1));
+  // Who was there when the address was made may be gone.
+  const worker = workers.includes(Number(named)) ? named : String(workers[0] ?? 1);
+  const [many, setMany] = useField('workers', String(workers.length));
+  const [list, setList] = useField('only', workers.join(','));
+  const chosen = workers.filter(worker => list.split(',').includes(String(worker)));
+  const [parts, setParts] = useField('number', '');
+  const [moved, setMoved] = useField('moves', '');
+  const [by, setBy] = useChoice('by', BYS, 'load');
+  const [mode, setMode] = useChoice('mode', MODES, 'online');
+  const [limit, setLimit] = useField('limit', '');
   const [wrong, setWrong] = useState('');
   const submit = (event: FormEvent) => {
     event.preventDefault();
     setWrong('');
-    const list = numbers(moved);
+    const moves = numbers(moved);
     // Bytes a second, of MiB.
     const rate = limit.trim() === '' ? undefined : Math.round(Number(limit) * 2 ** 20);
     if (rate !== undefined && !(rate > 0)) return setWrong('The limit is a number of MiB a second, such as 8 or 0.5');
@@ -134,8 +141,8 @@ function GoalForm({ workers, partitions, denied, busy, onEdit, onAsk }: GoalProp
       case 'empty':
         return onAsk({ empty: Number(worker), by, ...how });
       case 'moves':
-        if (!list) return setWrong('Partitions are numbers and ranges, such as 3, 17-20');
-        return onAsk({ moves: list.map(partition => ({ partition, worker: Number(worker) })), ...how });
+        if (!moves) return setWrong('Partitions are numbers and ranges, such as 3, 17-20');
+        return onAsk({ moves: moves.map(partition => ({ partition, worker: Number(worker) })), ...how });
       case 'partitions':
         return onAsk({ partitions: Number(parts), mode });
     }
@@ -181,10 +188,8 @@ function GoalForm({ workers, partitions, denied, busy, onEdit, onAsk }: GoalProp
                     type="checkbox"
                     checked={chosen.includes(worker)}
                     onChange={event =>
-                      setChosen(
-                        event.target.checked
-                          ? [...chosen, worker].sort((a, b) => a - b)
-                          : chosen.filter(one => one !== worker),
+                      setList(
+                        workers.filter(one => (one === worker ? event.target.checked : chosen.includes(one))).join(','),
                       )
                     }
                   />{' '}
@@ -238,7 +243,7 @@ function GoalForm({ workers, partitions, denied, busy, onEdit, onAsk }: GoalProp
         <label className="field">
           <span>When they change their worker</span>
           <select value={mode} onChange={event => setMode(event.target.value as Mode)}>
-            {(Object.keys(modes) as Mode[]).map(mode => (
+            {MODES.map(mode => (
               <option key={mode} value={mode}>
                 {modes[mode]}
               </option>

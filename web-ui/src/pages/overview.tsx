@@ -13,10 +13,10 @@ import {
   useTraffic,
 } from '../api/hooks';
 import { EVERY_SECONDS, useLatencyHistory, type Window } from '../api/latency';
-import { Card, Figure, Notice, Page, Pending, Tag } from '../components/basics';
+import { Age, Card, Figure, Notice, Page, Pending, Tag } from '../components/basics';
 import { Chart } from '../components/chart';
 import { FirstApp } from '../components/first-app';
-import { ago, bytes, clock, count, line, plural, rate, seconds } from '../lib/format';
+import { bytes, clock, count, line, plural, rate, seconds } from '../lib/format';
 
 export function Overview() {
   const live = useLive();
@@ -76,7 +76,7 @@ export function Overview() {
                   </td>
                   <td className="quiet">{app.operators.map(operator => line(operator.name)).join(', ')}</td>
                   <td className="number">{app.deployments}</td>
-                  <td className="quiet brief">{ago(app.created)}</td>
+                  <Age of={app.created} quiet />
                 </tr>
               ))}
             </tbody>

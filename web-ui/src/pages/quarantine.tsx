@@ -2,8 +2,8 @@
 import { useState } from 'react';
 import type { Schemas } from '../api/client';
 import { release, useChange, useMay, useQuarantine } from '../api/hooks';
-import { Button, Card, Confirm, Page, Pending, Table, Tag } from '../components/basics';
-import { ago, instant, line } from '../lib/format';
+import { Age, Button, Card, Confirm, Page, Pending, Table, Tag } from '../components/basics';
+import { line } from '../lib/format';
 
 export function Quarantine() {
   const quarantine = useQuarantine();
@@ -31,9 +31,7 @@ export function Quarantine() {
                   <td>{line(one.app ?? '')}</td>
                   <td>{line(one.function ?? '')}</td>
                   <td>{line(one.reason)}</td>
-                  <td className="brief" title={instant(one.since)}>
-                    {ago(one.since)}
-                  </td>
+                  <Age of={one.since} />
                   <td className="number">
                     <Button denied={why} onClick={() => setChosen(one)}>
                       Release

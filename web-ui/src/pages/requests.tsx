@@ -3,8 +3,8 @@ import { Link } from 'wouter';
 import { path } from '../api/client';
 import { useApps, useRequests, type RequestKind } from '../api/hooks';
 import { useChoice, useParameter } from '../components/address';
-import { Card, Command, Page, Pending, Table, Tag, number } from '../components/basics';
-import { ago, line, seconds, shorten } from '../lib/format';
+import { Age, Card, Command, Page, Pending, Table, Tag, number } from '../components/basics';
+import { line, seconds, shorten } from '../lib/format';
 
 const KINDS: readonly RequestKind[] = ['recent', 'slow', 'aborted'];
 const NAMES: Record<RequestKind, string> = { recent: 'Recent', slow: 'Slowest', aborted: 'Aborted' };
@@ -77,7 +77,7 @@ export function Requests() {
                   <td className="number">{one.duration_us == null ? '–' : seconds(one.duration_us / 1e6)}</td>
                   <td className="number">{one.attempts}</td>
                   <td className="number">{one.epoch ?? '–'}</td>
-                  <td className="brief">{ago(new Date(one.begun_us / 1000).toISOString())}</td>
+                  <Age of={one.begun_us} />
                   <td>
                     <code title={one.request_id}>{one.request_id.slice(0, 8)}…</code>
                   </td>

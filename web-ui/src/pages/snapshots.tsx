@@ -1,7 +1,9 @@
 // Snapshots, and the log that they shorten.
 import { useState } from 'react';
-import { takeSnapshot, useChange, useLive, useMay, useSnapshots } from '../api/hooks';
+import type { Schemas } from '../api/client';
+import { takeSnapshot, useChange, useLive, useMay, useSnapshots, verifySnapshot } from '../api/hooks';
 import {
+  Age,
   Button,
   Card,
   Command,
@@ -14,13 +16,14 @@ import {
   Tag,
   number,
 } from '../components/basics';
-import { ago, bytes, count, instant, line, plural, seconds } from '../lib/format';
+import { ago, bytes, count, line, plural, seconds } from '../lib/format';
 import { quoted } from '../lib/snippets';
 
 export function Snapshots() {
   const snapshots = useSnapshots();
   const live = useLive();
   const change = useChange(takeSnapshot, 'snapshots');
+  const verification = useChange(verifySnapshot);
   const { why } = useMay('operate');
   const [chosen, setChosen] = useState('');
   const last = snapshots.data?.last;
@@ -49,6 +52,8 @@ export function Snapshots() {
       <Pending of={snapshots} />
       <div aria-live="polite">
         <ErrorNotice error={change.error} />
+        <ErrorNotice error={verification.error} />
+        {verification.data && <Verified of={verification.data} />}
         {change.data && (
           <Notice kind="good" title={`Snapshot ${change.data.sequence} of epoch ${change.data.epoch} exists`} />
         )}
@@ -59,7 +64,7 @@ export function Snapshots() {
           <Figure name="Newest, of epoch" value={newest && 'epoch' in newest ? count(newest.epoch) : '–'} />
           <Figure
             name="Taken"
-            value={newest && 'epoch' in newest ? <Age created={newest.created} since={since} /> : '–'}
+            value={newest && 'epoch' in newest ? <NewestAge created={newest.created} since={since} /> : '–'}
           />
           <Figure name="Epochs since" value={since === undefined ? '–' : count(since)} />
           <Figure
@@ -90,22 +95,21 @@ export function Snapshots() {
                 number('Of them deltas'),
                 number('Log from'),
                 'State hash',
+                '',
               ]}
             >
               {snapshots.data.snapshots.toReversed().map(snapshot =>
                 'problem' in snapshot ? (
                   <tr key={snapshot.sequence}>
                     <td>{snapshot.sequence}</td>
-                    <td colSpan={7}>
+                    <td colSpan={8}>
                       <Tag kind="bad">cannot be read</Tag> {line(snapshot.problem ?? '')}
                     </td>
                   </tr>
                 ) : (
                   <tr key={snapshot.sequence}>
                     <td>{snapshot.sequence}</td>
-                    <td className="brief" title={instant(snapshot.created)}>
-                      {ago(snapshot.created)}
-                    </td>
+                    <Age of={snapshot.created} />
                     <td className="number">{count(snapshot.epoch)}</td>
                     <td className="number">{bytes(snapshot.bytes)}</td>
                     <td className="number">{snapshot.parts}</td>
@@ -113,6 +117,17 @@ export function Snapshots() {
                     <td className="number">{count(snapshot.log_position)}</td>
                     <td>
                       <code title={snapshot.state_hash}>{snapshot.state_hash.slice(0, 12)}</code>
+                    </td>
+                    <td>
+                      <Button
+                        denied={why}
+                        busy={verification.isPending && verification.variables === snapshot.sequence}
+                        disabled={verification.isPending}
+                        aria-label={`Verify snapshot ${snapshot.sequence}`}
+                        onClick={() => verification.mutate(snapshot.sequence)}
+                      >
+                        Verify
+                      </Button>
                     </td>
                   </tr>
                 ),
@@ -124,7 +139,7 @@ export function Snapshots() {
       {snapshots.data?.place && (
         <div className="columns">
           <Card title="Verify, and take along">
-            <p className="quiet">Every byte of the newest is read and checked, whether the server runs or not.</p>
+            <p className="quiet">Every byte of the newest is read and checked, also while no server runs.</p>
             <Command>{`styx snapshots verify ${at(snapshots.data.place)}`}</Command>
             <p className="quiet">To a backup; elsewhere another server begins with it.</p>
             <Command>{`styx snapshots export /mnt/backup ${at(snapshots.data.place)}`}</Command>
@@ -157,13 +172,32 @@ export function Snapshots() {
   );
 }
 
+/** What came of reading every byte of one. */
+function Verified({ of }: { of: Schemas['SnapshotVerified'] }) {
+  return of.damage.length === 0 ? (
+    <Notice
+      kind="good"
+      title={`Snapshot ${of.sequence} is whole: ${plural(of.entries, 'entry', 'entries')}, ${bytes(of.bytes)} were read`}
+    />
+  ) : (
+    <Notice kind="bad" title={`Snapshot ${of.sequence} is damaged`}>
+      A restart takes the one before it and more of the log.
+      <ul>
+        {of.damage.map(what => (
+          <li key={what}>{line(what)}</li>
+        ))}
+      </ul>
+    </Notice>
+  );
+}
+
 /** Where the store is, as an option. */
 const at = (place: string) => `--store ${quoted(place)}`;
 
 /** An age that is more than snapshots should have while there is something to be kept: they are taken every few seconds. */
 const OLD_SECONDS = 120;
 
-function Age({ created, since }: { created: string; since: number | undefined }) {
+function NewestAge({ created, since }: { created: string; since: number | undefined }) {
   const isOld = since !== undefined && since > 0 && Date.now() - Date.parse(created) > OLD_SECONDS * 1000;
   return isOld ? (
     <span className="old" title="Epochs have ended since: see the server’s log for why none was taken">

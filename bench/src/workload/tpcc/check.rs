@@ -1,11 +1,14 @@
-//! The specification's consistency conditions (clause 3.3.2), on figures that the app adds up itself.
+//! The specification's consistency conditions (clause 3.3.2), and what was answered, on figures that the app adds up
+//! itself.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
-use super::fill::{QUANTITY, line_counts};
+use super::figure::Figure;
+use super::fill::{PAID, QUANTITY, line_counts};
 use super::{DISTRICTS, Tpcc};
-use crate::workload::{Call, Check, PAGE, Read, number, pages, sums};
+use crate::workload::ledger::Due;
+use crate::workload::{Ask, Call, Check, Ledger, PAGE, number, pages, result, sums};
 
 struct Warehouse {
     number: u32,
@@ -18,10 +21,13 @@ struct Warehouse {
 struct District {
     paid: i64,
     next_order: i64,
+    payments: i64,
     paid_by_history: i64,
-    /// Balance and what was paid, of all customers.
+    /// Balance, what was paid, payments and deliveries, of all customers.
     balance: i64,
     paid_by_customers: i64,
+    payments_by_customers: i64,
+    deliveries: i64,
     highest_order: i64,
     lines: i64,
     /// Orders that wait for their delivery, as they say themselves, and their numbers, if there are any.
@@ -35,9 +41,9 @@ struct District {
 }
 
 /// Reads all figures and compares them.
-pub fn conditions(tpcc: &Tpcc, read: &mut Read<'_>) -> Vec<Check> {
+pub fn conditions(tpcc: &Tpcc, ask: &mut Ask<'_>, ledger: &Ledger) -> Vec<Check> {
     let warehouses: anyhow::Result<Vec<_>> =
-        (1..=tpcc.warehouses).map(|warehouse| figures(tpcc, warehouse, read)).collect();
+        (1..=tpcc.warehouses).map(|warehouse| figures(tpcc, warehouse, ask)).collect();
     let warehouses = match warehouses {
         Ok(warehouses) => warehouses,
         Err(error) => return vec![Check::new("the figures of all warehouses can be read", Err(error))],
@@ -82,7 +88,40 @@ pub fn conditions(tpcc: &Tpcc, read: &mut Read<'_>) -> Vec<Check> {
             Ok(())
         }),
         Check::new("what left the stock is what was ordered", stock(tpcc, &warehouses)),
+        Check::new("orders, payments and deliveries are those that were answered", answered(tpcc, &warehouses, ledger)),
     ]
+}
+
+fn answered(tpcc: &Tpcc, warehouses: &[Warehouse], ledger: &Ledger) -> anyhow::Result<()> {
+    let customers = i64::from(tpcc.customers);
+    let waiting = customers + 1 - i64::from(tpcc.first_new_order());
+    for Warehouse { number, sold: [pieces, lines], districts, .. } in warehouses {
+        let warehouse = *number;
+        let due = |figure: Figure| ledger.due(figure.of(warehouse));
+        due(Figure::SoldPieces).demand(format_args!("pieces out of the stock of warehouse {warehouse}:"), *pieces)?;
+        due(Figure::SoldLines).demand(format_args!("lines out of the stock of warehouse {warehouse}:"), *lines)?;
+        let deliveries = due(Figure::Deliveries);
+        // A delivery that finds no order of a district delivers none there, and then all of the beginning are gone.
+        let deliveries = Due { least: deliveries.least.min(waiting), most: deliveries.most };
+        for (number, district) in (1..).zip(districts) {
+            let before: i64 = line_counts(tpcc, warehouse, number).into_iter().map(i64::from).sum();
+            let sure = |figure: Figure, before| ledger.due(figure.at(warehouse, number)) + Due::from(before);
+            let figures = [
+                ("orders", sure(Figure::Orders, customers), district.next_order - 1),
+                ("lines", sure(Figure::Lines, before), district.order_lines),
+                ("pieces", sure(Figure::Pieces, before * QUANTITY), district.pieces),
+                ("payments", sure(Figure::Payments, customers), district.payments),
+                ("cents paid", sure(Figure::Paid, customers * PAID), district.paid),
+                ("payments by customers", sure(Figure::PaymentsByCustomers, customers), district.payments_by_customers),
+                ("cents by customers", sure(Figure::PaidByCustomers, customers * PAID), district.paid_by_customers),
+                ("deliveries", deliveries, district.deliveries),
+            ];
+            for (what, due, found) in figures {
+                due.demand(format_args!("{what} of district {warehouse}:{number}:"), found)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn paid(warehouses: &[Warehouse]) -> anyhow::Result<()> {
@@ -109,33 +148,33 @@ fn stock(tpcc: &Tpcc, warehouses: &[Warehouse]) -> anyhow::Result<()> {
 }
 
 /// Figures that are told at once.
-fn single<const N: usize>(read: &mut Read<'_>, operator: &'static str, key: &str) -> anyhow::Result<[i64; N]> {
-    let reply = read(&Call::read(operator, key, "audit", "[]".into()))?;
+fn single<const N: usize>(ask: &mut Ask<'_>, operator: &'static str, key: &str) -> anyhow::Result<[i64; N]> {
+    let reply = result(ask, Call::read(operator, key, "audit", "[]".into()))?;
     let figures = reply.as_array().with_context(|| format!("{operator} {key}: {reply} is no array"))?;
     let figures: Vec<i64> = figures.iter().map(number).collect::<anyhow::Result<_>>()?;
     figures.try_into().map_err(|_| anyhow::anyhow!("{operator} {key}: {reply} has not {N} figures"))
 }
 
-fn figures(tpcc: &Tpcc, number: u32, read: &mut Read<'_>) -> anyhow::Result<Warehouse> {
+fn figures(tpcc: &Tpcc, number: u32, ask: &mut Ask<'_>) -> anyhow::Result<Warehouse> {
     let key = number.to_string();
-    let [_, paid] = single(read, "warehouse", &key)?;
-    let [rows, _, pieces, lines, _] = sums(read, "stock", &key, "audit")?;
+    let [_, paid] = single(ask, "warehouse", &key)?;
+    let [rows, _, pieces, lines, _] = sums(ask, "stock", &key, "audit")?;
     ensure!(rows == i64::from(tpcc.items), "warehouse {number} has {rows} rows of stock");
-    let districts = (1..=DISTRICTS).map(|district| self::district(&format!("{number}:{district}"), read));
+    let districts = (1..=DISTRICTS).map(|district| self::district(&format!("{number}:{district}"), ask));
     Ok(Warehouse { number, paid, sold: [pieces, lines], districts: districts.collect::<anyhow::Result<_>>()? })
 }
 
-fn district(key: &str, read: &mut Read<'_>) -> anyhow::Result<District> {
-    let [_, paid] = single(read, "district", key)?;
-    let next_order = number(&read(&Call::read("order", key, "next", "[]".into()))?)?;
-    let [_, paid_by_history, _] = sums(read, "history", key, "audit")?;
-    let [_, balance, paid_by_customers, ..]: [i64; 6] = sums(read, "customer", key, "audit")?;
-    let [order_lines, _, _, pieces, _, _, delivered] = sums(read, "order_line", key, "audit")?;
-    let [new_orders] = sums(read, "new_order", key, "audit")?;
+fn district(key: &str, ask: &mut Ask<'_>) -> anyhow::Result<District> {
+    let [_, paid] = single(ask, "district", key)?;
+    let next_order = number(&result(ask, Call::read("order", key, "next", "[]".into()))?)?;
+    let [payments, paid_by_history, _] = sums(ask, "history", key, "audit")?;
+    let [_, balance, paid_by_customers, payments_by_customers, deliveries, _] = sums(ask, "customer", key, "audit")?;
+    let [order_lines, _, _, pieces, _, _, delivered] = sums(ask, "order_line", key, "audit")?;
+    let [new_orders] = sums(ask, "new_order", key, "audit")?;
     let (mut highest_order, mut counted_lines) = (0, 0);
     let (mut waiting, mut waiting_range) = (0, None);
     let page = |after: Option<&str>| Call::read("order", key, "audit", json!([after, PAGE]).to_string());
-    pages(read, page, |figures| {
+    pages(ask, page, |figures| {
         let [_, sums, all, count, open] = figures else { anyhow::bail!("a page of orders has five figures") };
         counted_lines += number(&sums[0])?;
         highest_order = range(all).map_or(highest_order, |(_, highest)| highest.max(highest_order));
@@ -147,9 +186,12 @@ fn district(key: &str, read: &mut Read<'_>) -> anyhow::Result<District> {
     Ok(District {
         paid,
         next_order,
+        payments,
         paid_by_history,
         balance,
         paid_by_customers,
+        payments_by_customers,
+        deliveries,
         highest_order,
         lines: counted_lines,
         waiting,

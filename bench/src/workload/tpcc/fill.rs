@@ -14,7 +14,7 @@ use crate::workload::chance::{non_uniform, percent, text};
 
 const BATCH: u32 = 50;
 /// The payments of each customer so far, in cents.
-const PAID: i64 = 1000;
+pub const PAID: i64 = 1000;
 pub const QUANTITY: i64 = 5;
 
 /// The purpose of a seed.
@@ -77,10 +77,14 @@ fn address(random: &mut Pcg64Mcg) -> Value {
     json!([between(random, 10, 20), between(random, 10, 20), between(random, 10, 20), text(random, 2), zip])
 }
 
-fn item(number: u32) -> Call {
+/// The row of an item: name, price, data.
+pub fn item_row(number: u32) -> (String, i64, String) {
     let mut random = random(Table::Item, 0, number);
-    let row = json!([between(&mut random, 14, 24), random.random_range(100..=10_000), data(&mut random)]);
-    Call::write("item", number.to_string(), "insert", row.to_string())
+    (between(&mut random, 14, 24), random.random_range(100..=10_000i32).into(), data(&mut random))
+}
+
+fn item(number: u32) -> Call {
+    Call::write("item", number.to_string(), "insert", json!(item_row(number)).to_string())
 }
 
 fn stock(warehouse: u32, (from, to): (u32, u32)) -> Call {

@@ -4,7 +4,9 @@
 //! specification's shares.
 
 mod check;
+mod figure;
 mod fill;
+mod judge;
 
 use std::fmt::Write;
 
@@ -12,7 +14,8 @@ use anyhow::ensure;
 use rand::{Rng, RngCore};
 
 use super::chance::{another, non_uniform, percent};
-use super::{Call, Check, Read, Workload};
+use super::{Amounts, Ask, Call, Check, Ledger, Seen, Workload};
+use figure::Figure;
 
 /// How the workload is made up.
 #[derive(Clone, Debug, clap::Args)]
@@ -86,7 +89,7 @@ impl Tpcc {
         }
     }
 
-    fn new_order(&self, random: &mut dyn RngCore, warehouse: u32) -> String {
+    fn new_order(&self, random: &mut dyn RngCore, warehouse: u32, district: u32) -> (String, Amounts) {
         let mut arguments = format!("[{},[", self.customer(random));
         let count = random.random_range(5..=15);
         let is_invalid = percent(random, 1.0);
@@ -100,24 +103,48 @@ impl Tpcc {
         if is_invalid {
             items[count - 1] = u64::from(self.items) + 1;
         }
+        // Of its own warehouse.
+        let (mut pieces, mut own_lines, mut own_pieces) = (0, 0, 0);
+        let mut amounts = Amounts::with_capacity(8);
         for (at, item) in items.into_iter().enumerate() {
             let is_remote = self.warehouses > 1 && percent(random, 1.0);
             let supplier = if is_remote { self.other_warehouse(random, warehouse) } else { warehouse };
             let comma = if at == 0 { "" } else { "," };
-            let _ = write!(arguments, "{comma}[{item},{supplier},{}]", random.random_range(1..=10));
+            let quantity = i64::from(random.random_range(1..=10i32));
+            let _ = write!(arguments, "{comma}[{item},{supplier},{quantity}]");
+            pieces += quantity;
+            if is_remote {
+                amounts.extend([(Figure::SoldLines.of(supplier), 1), (Figure::SoldPieces.of(supplier), quantity)]);
+            } else {
+                (own_lines, own_pieces) = (own_lines + 1, own_pieces + quantity);
+            }
         }
         arguments.push_str("]]");
-        arguments
+        amounts.extend([
+            (Figure::SoldLines.of(warehouse), own_lines),
+            (Figure::SoldPieces.of(warehouse), own_pieces),
+            (Figure::Orders.at(warehouse, district), 1),
+            (Figure::Lines.at(warehouse, district), count as i64),
+            (Figure::Pieces.at(warehouse, district), pieces),
+        ]);
+        (arguments, amounts)
     }
 
-    fn payment(&self, random: &mut dyn RngCore, warehouse: u32, district: u32) -> String {
+    fn payment(&self, random: &mut dyn RngCore, warehouse: u32, district: u32) -> (String, Amounts) {
         let (mut home, mut home_district) = (warehouse, district);
         if self.warehouses > 1 && percent(random, 15.0) {
             home = self.other_warehouse(random, warehouse);
             home_district = random.random_range(1..=DISTRICTS);
         }
         let who = self.who(random);
-        format!("[{home},{home_district},{who},{}]", random.random_range(100..=500_000))
+        let amount = i64::from(random.random_range(100..=500_000i32));
+        let amounts = Amounts::from_vec(vec![
+            (Figure::Payments.at(warehouse, district), 1),
+            (Figure::Paid.at(warehouse, district), amount),
+            (Figure::PaymentsByCustomers.at(home, home_district), 1),
+            (Figure::PaidByCustomers.at(home, home_district), amount),
+        ]);
+        (format!("[{home},{home_district},{who},{amount}]"), amounts)
     }
 }
 
@@ -145,13 +172,18 @@ impl Workload for Tpcc {
         };
         let key = format!("{warehouse}:{district}");
         match random.random_range(0..100) {
-            kind if kind < order => Call::write("terminal", key, "new_order", self.new_order(random, warehouse)),
+            kind if kind < order => {
+                let (arguments, amounts) = self.new_order(random, warehouse, district);
+                Call::write("terminal", key, "new_order", arguments).adding(amounts)
+            }
             kind if kind < payment => {
-                Call::write("terminal", key, "payment", self.payment(random, warehouse, district))
+                let (arguments, amounts) = self.payment(random, warehouse, district);
+                Call::write("terminal", key, "payment", arguments).adding(amounts)
             }
             kind if kind < status => Call::read("terminal", key, "order_status", format!("[{}]", self.who(random))),
             kind if kind < delivery => {
                 Call::write("terminal", key, "delivery", format!("[{}]", random.random_range(1..=10)))
+                    .adding([(Figure::Deliveries.of(warehouse), 1)])
             }
             _ => Call::read("terminal", key, "stock_level", format!("[{}]", random.random_range(10..=20))),
         }
@@ -161,8 +193,20 @@ impl Workload for Tpcc {
         code == "ABORTED" && message == "item number is not valid"
     }
 
-    fn check(&self, read: &mut Read<'_>) -> Vec<Check> {
-        check::conditions(self, read)
+    fn figures(&self) -> usize {
+        Figure::count(self.warehouses)
+    }
+
+    fn check(&self, ask: &mut Ask<'_>, ledger: &Ledger) -> Vec<Check> {
+        check::conditions(self, ask, ledger)
+    }
+
+    fn witnesses(&self, call: &Call) -> Vec<Call> {
+        judge::witnesses(call)
+    }
+
+    fn judge(&self, seen: &Seen<'_>) -> anyhow::Result<()> {
+        judge::judge(self, seen)
     }
 }
 

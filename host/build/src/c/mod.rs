@@ -100,7 +100,7 @@ impl<'a> CGuest<'a> {
         let module = output.path().join("module.wasm");
         let mut own = Vec::new();
         find_sources(&sdk.join("src"), Path::new(""), &[".c"], &mut own)?;
-        let mut compiler = toolchain.compiler();
+        let mut compiler = toolchain.compiler_with(&sdk.join("library"));
         compiler
             .args(FLAGS)
             .arg("-I")

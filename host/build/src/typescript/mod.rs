@@ -1,16 +1,20 @@
 //! TypeScript and JavaScript guests: the SDK's `tools/build.mjs` checks types, takes schemas from
-//! them, bundles the project with esbuild, and packs it with QuickJS by componentize-qjs.
+//! them, and bundles the project with esbuild; the bundle is loaded into QuickJS ([`engine`]).
 //!
-//! These tools are npm packages of versions that the SDK's lock file names; they live in the cache,
+//! The tools are npm packages of versions that the SDK's lock file names; they live in the cache,
 //! and nothing is installed anywhere else. Packages that a project uses are its own `node_modules`.
 
+mod engine;
+mod thrown;
 mod worker;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::cache::{Cache, Inputs};
+use serde::Deserialize;
+
+use super::cache::{COMPILED_CODE, Cache, Inputs};
 use super::command;
 use super::component;
 use super::error::{BuildError, Code};
@@ -18,6 +22,8 @@ use super::installer;
 use super::manifest::FILE_NAME;
 use super::progress::Progress;
 use super::sdk::Sdk;
+use engine::Engine;
+use thrown::Lines;
 use worker::{Answer, Request};
 
 /// Oldest Node.js that the tools run on.
@@ -49,7 +55,7 @@ impl<'a> TypeScriptGuest<'a> {
         inputs
             .add("node", &self.node)
             .add("sdk", Sdk::TypeScript.digest())
-            .add("wit", Sdk::FirstWit.digest())
+            .add("wit", Sdk::Wit.digest())
             .add("entry", &self.entry)
             .add_path(self.directory)?
             .add_path(&self.directory.join("node_modules/.package-lock.json"))?;
@@ -60,34 +66,39 @@ impl<'a> TypeScriptGuest<'a> {
     pub fn build(&self, cache: &Cache, progress: &dyn Progress) -> Result<Vec<u8>, BuildError> {
         let sdk = self.tools(cache, progress)?;
         let output = tempfile::tempdir().map_err(BuildError::io("create a directory in", &std::env::temp_dir()))?;
-        let component = output.path().join("component.wasm");
-        let request = Request {
-            directory: self.directory,
-            entry: &self.entry,
-            sdk: &sdk,
-            wit: &Sdk::FirstWit.unpacked(cache)?,
-            output: &component,
-        };
-        progress.step(&format!("componentize-qjs packs {}", self.entry));
+        let bundle = output.path().join("bundle.json");
+        let request = Request { directory: self.directory, entry: &self.entry, sdk: &sdk, output: &bundle };
+        progress.step(&format!("esbuild bundles {}", self.entry));
         match worker::build(&request, |line| progress.detail(line)) {
             Some(Answer { error: None }) => {}
             Some(Answer { error: Some(line) }) => return Err(BuildError::new(Code::BuildFailed, line)),
-            None => self.pack(&request, progress)?,
+            None => self.bundle(&request, progress)?,
         }
-        let bytes = fs::read(&component).map_err(BuildError::io("read", &component))?;
-        component::check(&bytes)?;
-        Ok(bytes)
+        self.load(&bundle, &engine(&sdk, cache, progress)?, progress)
     }
 
-    /// Has a process of its own pack it.
-    fn pack(&self, request: &Request, progress: &dyn Progress) -> Result<(), BuildError> {
+    /// Makes the component of what has been bundled.
+    fn load(&self, bundle: &Path, engine: &Engine, progress: &dyn Progress) -> Result<Vec<u8>, BuildError> {
+        progress.step(&format!("QuickJS loads {}", self.entry));
+        let bytes = fs::read(bundle).map_err(BuildError::io("read", bundle))?;
+        let failed = |error: &dyn std::fmt::Display| {
+            BuildError::new(Code::BuildFailed, format_args!("{} cannot be loaded: {error}", self.entry))
+                .hint("do less while the modules are loaded")
+        };
+        let bundle: Bundle = serde_json::from_slice(&bytes).map_err(|error| failed(&error))?;
+        match engine.load(&bundle.code).map_err(|error| failed(&format_args!("{error:#}")))? {
+            Ok(module) => component::encode_with(&module, &Sdk::Wit.file("guest.wit")),
+            Err(thrown) => Err(BuildError::new(Code::BuildFailed, thrown::explain(&thrown, &bundle.lines))),
+        }
+    }
+
+    /// Has a process of its own bundle it.
+    fn bundle(&self, request: &Request, progress: &dyn Progress) -> Result<(), BuildError> {
         let mut tool = worker::tool(request.sdk);
         tool.arg(request.directory)
             .arg(request.entry)
             .arg("--sdk")
             .arg(request.sdk)
-            .arg("--wit")
-            .arg(request.wit)
             .arg("-o")
             .arg(request.output)
             .current_dir(self.directory);
@@ -98,7 +109,7 @@ impl<'a> TypeScriptGuest<'a> {
         let line = finished.tail.lines().rev().find_map(|line| line.strip_prefix("error: "));
         Err(match line {
             Some(line) => BuildError::new(Code::BuildFailed, line),
-            None => BuildError::new(Code::BuildFailed, format_args!("{} cannot be packed", self.entry))
+            None => BuildError::new(Code::BuildFailed, format_args!("{} cannot be bundled", self.entry))
                 .hint("see the tool's output")
                 .output(finished.tail),
         })
@@ -127,7 +138,7 @@ impl<'a> TypeScriptGuest<'a> {
         let key = Inputs::default().add("node", &self.node).add("lock", lock).digest();
         let _lock = cache.lock("typescript")?;
         let packages = cache.filled(&format!("typescript/tools-{}", &key[..16]), |target| {
-            progress.step("npm installs componentize-qjs, esbuild and typescript");
+            progress.step("npm installs esbuild and typescript");
             for file in ["package.json", "package-lock.json"] {
                 let from = sdk.join("tools").join(file);
                 fs::copy(&from, target.join(file)).map_err(BuildError::io("copy", &from))?;
@@ -165,6 +176,31 @@ impl<'a> TypeScriptGuest<'a> {
         }
         Ok(sdk)
     }
+}
+
+/// What the tools make.
+#[derive(Deserialize)]
+struct Bundle {
+    code: String,
+    lines: Lines,
+}
+
+/// The engine of an SDK, compiled if it was not before: that takes some seconds.
+fn engine(sdk: &Path, cache: &Cache, progress: &dyn Progress) -> Result<Engine, BuildError> {
+    let path = sdk.join("engine/engine.wasm");
+    let module = fs::read(&path).map_err(BuildError::io("read", &path))?;
+    let compiled = cache.directory(COMPILED_CODE)?;
+    let key = Inputs::default()
+        .add("engine", &module)
+        .add("wasmtime", styx_engine::WASMTIME_VERSION)
+        .add("for", std::env::consts::ARCH)
+        .digest();
+    let directory = cache.filled(&format!("typescript/engine-{}", &key[..16]), |target| {
+        progress.step("QuickJS is compiled, once");
+        Engine::compile(&module, target, &compiled)
+            .map_err(|error| BuildError::new(Code::BuildFailed, format_args!("QuickJS cannot be compiled: {error:#}")))
+    })?;
+    Ok(Engine::open(module, directory))
 }
 
 /// The version of Node.js, if it is new enough, and there is npm.
@@ -281,10 +317,9 @@ mod tests {
         write("int { return n; }");
         let guest = TypeScriptGuest::open(directory.path(), None).unwrap();
         let sdk = guest.tools(&cache, &Silent).unwrap();
-        let output = directory.path().join("out.wasm");
-        let wit = Sdk::FirstWit.unpacked(&cache).unwrap();
-        let of = |sdk| Request { directory: directory.path(), entry: &guest.entry, sdk, wit: &wit, output: &output };
-        let alone = || guest.pack(&of(&sdk), &Silent).map(|()| fs::read(&output).unwrap());
+        let output = directory.path().join("out.json");
+        let of = |sdk| Request { directory: directory.path(), entry: &guest.entry, sdk, output: &output };
+        let alone = || guest.bundle(&of(&sdk), &Silent).map(|()| fs::read(&output).unwrap());
         // Another test's build may have it just now.
         let stayed = || {
             let answered = (0..1000).find_map(|_| {
@@ -298,24 +333,22 @@ mod tests {
             }
         };
         worker::keep(&sdk).unwrap();
-        // What is drawn by chance while QuickJS starts is in a component too, so no two are the same to the byte.
-        let engine = styx_engine::Engine::in_little_space(directory.path().join("cache")).unwrap();
-        let described =
-            |component: Vec<u8>| (component.len(), format!("{:?}", engine.check_upload(&component).unwrap().operators));
         let mut made = Vec::new();
         // A union's members are told in an order, and what was there before is made again.
         for body in ["int { return n; }", "\"b\" | \"a\" | null { return n > 1 ? \"a\" : null; }", "int { return n; }"]
         {
             write(body);
-            let [alone, stayed] = [alone().unwrap(), stayed().unwrap()].map(described);
-            assert_eq!(alone, stayed, "{body}");
-            made.push(stayed.1);
+            let (alone, stayed) = (alone().unwrap(), stayed().unwrap());
+            assert!(alone == stayed, "{body}");
+            made.push(stayed);
         }
-        assert!(made[0] == made[2] && made[0] != made[1], "{made:?}");
+        assert!(made[0] == made[2] && made[0] != made[1]);
+        let component = guest.build(&cache, &Silent).unwrap();
+        assert!(component == guest.build(&cache, &Silent).unwrap(), "there is no chance and no clock in it");
         write("string { return n; }");
         assert_eq!(stayed().unwrap_err(), alone().unwrap_err().message);
         write("int { return n + 1; }");
-        assert_eq!(described(stayed().unwrap()), described(alone().unwrap()), "it stays");
+        assert!(stayed().unwrap() == alone().unwrap(), "it stays");
 
         let empty = directory.path().join("empty");
         worker::keep(&empty).unwrap();

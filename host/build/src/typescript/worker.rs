@@ -28,7 +28,6 @@ pub struct Request<'a> {
     pub directory: &'a Path,
     pub entry: &'a str,
     pub sdk: &'a Path,
-    pub wit: &'a Path,
     pub output: &'a Path,
 }
 

@@ -161,7 +161,9 @@ fn list(command: &Command, before: &str, page: &mut String) {
     let mut flags = Vec::new();
     for argument in command.get_arguments() {
         let is_of_server = command.get_name() == "server" && argument.get_help_heading().is_some();
-        if argument.is_positional() {
+        if argument.is_positional() && argument.is_hide_set() {
+            // There to be refused.
+        } else if argument.is_positional() {
             let value = value(argument).unwrap_or_default();
             usage.push_str(&if argument.is_required_set() { format!(" {value}") } else { format!(" [{value}]") });
         } else if !is_of_server && !argument.is_hide_set() {

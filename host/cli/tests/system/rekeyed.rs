@@ -12,7 +12,7 @@ use styx_client::Client;
 use styx_harness::Role;
 
 use crate::process::cluster::{Cluster, options};
-use crate::process::{Endpoints, Process, build, told};
+use crate::process::{Endpoints, Process, build_python, told};
 use crate::verbs::{asked, styx};
 
 const PLAIN: &str = "
@@ -40,13 +40,11 @@ def under(ctx: Context, prefix: str) -> list[str]:
 /// Without a prefix of keys, and with one.
 async fn bundles(directory: &Path) -> [PathBuf; 2] {
     let keyed = PLAIN.replace("Operator(\"account\")", "Operator(\"account\", key_prefix=\"branch\")");
+    std::fs::create_dir_all(directory).unwrap();
     let mut bundles = Vec::new();
     for (name, text) in [("plain", PLAIN.to_owned()), ("keyed", keyed)] {
-        let source = directory.join(name);
-        std::fs::create_dir_all(&source).unwrap();
-        std::fs::write(source.join("bank.py"), text).unwrap();
         bundles.push(directory.join(format!("{name}.zip")));
-        std::fs::write(&bundles[bundles.len() - 1], build(source).await).unwrap();
+        std::fs::write(&bundles[bundles.len() - 1], build_python(name, "bank.py", &text).await).unwrap();
     }
     bundles.try_into().unwrap()
 }

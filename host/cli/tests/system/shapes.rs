@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::process::cluster::{Cluster, options};
-use crate::process::{Endpoints, Process, build};
+use crate::process::{Endpoints, Process, build_python};
 use crate::verbs::{asked, styx};
 
 /// A class of entities, and an operator with a type; prices are in euros.
@@ -74,13 +74,11 @@ fn cents(migrates: bool) -> String {
 
 /// A bundle of each version.
 async fn bundles<const N: usize>(directory: &Path, versions: [(&str, String); N]) -> [PathBuf; N] {
+    std::fs::create_dir_all(directory).unwrap();
     let mut bundles = Vec::new();
     for (name, text) in versions {
-        let source = directory.join(name);
-        std::fs::create_dir_all(&source).unwrap();
-        std::fs::write(source.join("shop.py"), text).unwrap();
         bundles.push(directory.join(format!("{name}.zip")));
-        std::fs::write(&bundles[bundles.len() - 1], build(source).await).unwrap();
+        std::fs::write(&bundles[bundles.len() - 1], build_python(name, "shop.py", &text).await).unwrap();
     }
     bundles.try_into().unwrap()
 }

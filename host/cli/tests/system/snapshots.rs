@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use reqwest::Method;
 use serde_json::{Value, json};
 use styx_client::Client;
 use styx_harness::Role;
 
 use crate::process::cluster::Cluster;
-use crate::process::{Endpoints, Process};
+use crate::process::{Endpoints, Process, told};
 
 /// Runs the command line; what it prints with `--json`.
 fn styx(arguments: &[&str]) -> (Output, Value) {
@@ -206,6 +207,20 @@ async fn where_no_snapshot_is_whole_a_start_says_what_to_do_and_changes_nothing(
     parts.iter().for_each(|part| flip(part));
     let server = Process::start(&data, NEVER).await;
     assert_eq!(append(&server.client(), 0..70).await, answers);
+    // A server that runs reads them as well.
+    let newest = server.get("/v1/snapshots").await["snapshots"].as_array().unwrap().last().unwrap().clone();
+    let verify = |sequence: &str| told(server.to_admin(Method::POST, &format!("/v1/snapshots/{sequence}/verify")));
+    let sequence = newest["sequence"].to_string();
+    let whole = verify(&sequence).await;
+    assert_eq!((whole.status, &whole.body["damage"], &whole.body["bytes"]), (200, &json!([]), &newest["bytes"]));
+    assert!(whole.body["entries"].as_u64().unwrap() > 0, "{}", whole.body);
+    parts.iter().for_each(|part| flip(part));
+    let damaged = verify(&sequence).await;
+    let first = damaged.body["damage"][0].as_str().unwrap();
+    assert!(damaged.status == 200 && first.contains(" is damaged at byte "), "{}", damaged.body);
+    for absent in ["99", "-1", "all"] {
+        verify(absent).await.is_error(absent, 404, "NO_SNAPSHOTS", "there is no snapshot");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

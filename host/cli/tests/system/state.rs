@@ -87,6 +87,7 @@ async fn state_is_exported_as_of_one_epoch_and_imported_elsewhere() {
         (&["state", "delete", "to/a", "--all"], "NOT_CONFIRMED"),
         (&["state", "export", "none"], "UNKNOWN_APP"),
         (&["state", "export", "to/none"], "UNKNOWN_OPERATOR"),
+        (&["call", "to/a/k/get", "5", "30"], "BAD_ARGUMENTS"),
     ] {
         if code == "UNKNOWN_APP" {
             std::fs::write(&file, "{\"operator\":\"a\",\"key\":\"x\",\"value\":1}\n").unwrap();

@@ -96,10 +96,11 @@ impl<W, R> CoordinatorDriver<W, R> {
             }
         }
         let (found, position) = self.recovery.begin();
-        if let Some(restarting) = &self.restarting {
+        let restarting = self.restarting.as_ref().filter(|restarting| restarting.is_to_begin());
+        if let Some(restarting) = restarting {
             self.layout = restarting.layout();
         }
-        let wanted = self.restarting.as_ref().map(Restarting::seating);
+        let wanted = restarting.map(Restarting::seating);
         let (last, which) = (wanted.or(self.seating.as_ref()), (generation, self.layout));
         let leader = LeaderState::new(&self.config, which, members.clone(), last, found, position, step.time());
         self.joining.begin(&leader.nodes());
@@ -143,6 +144,7 @@ impl<W, R> CoordinatorDriver<W, R> {
     fn close(&mut self, step: &mut Step<'_, W, R>) {
         let Some(mut leader) = self.leader.take() else { return };
         let generation = leader.generation();
+        self.restarting.iter_mut().for_each(Restarting::generation_ended);
         for waiter in leader.abandon().into_iter().filter(|_| !planted(Bug::DeploymentForgotten)) {
             step.push(Effect::Answer(waiter, Answer::Failed(Failure::OutcomeUnknown)));
         }

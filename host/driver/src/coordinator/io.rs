@@ -99,6 +99,8 @@ pub enum Event<W, R> {
         /// Which.
         goal: Goal,
         options: MigrationOptions,
+        /// Bytes in memory that each of these would hold more, as far as that is known: it is refused where there is no room.
+        gains: Vec<(NodeId, u64)>,
         /// Answered with [`Answer::Controlled`], if somebody waits.
         waiter: Option<W>,
     },

@@ -11,6 +11,7 @@ use styx_protocol::membership::{self, Hello};
 
 use super::CoordinatorDriver;
 use super::io::Effect;
+use super::leader::LeaderState;
 use super::step::Step;
 use crate::diagnostic::Diagnostic;
 use crate::time::Instant;
@@ -140,7 +141,8 @@ impl<W, R> CoordinatorDriver<W, R> {
 
     /// Has members that came without partitions get their share, once nothing else moves.
     pub(super) fn proceed_with_shares(&mut self, step: &mut Step<'_, W, R>) {
-        let Some(leader) = self.leader.as_deref().filter(|leader| leader.serves() && !leader.is_migrating()) else {
+        let moves = |leader: &LeaderState<W>| leader.is_migrating() || self.restarting.is_some();
+        let Some(leader) = self.leader.as_deref().filter(|leader| leader.serves() && !moves(leader)) else {
             return;
         };
         let mut owns = vec![false; leader.seats().len()];

@@ -70,7 +70,7 @@ impl<W, R> CoordinatorDriver<W, R> {
     /// Has partitions of members that want to go migrate to those that stay.
     pub(super) fn proceed_with_leaving(&mut self, step: &mut Step<'_, W, R>) {
         let Some(leader) = self.leader.as_deref().filter(|leader| leader.serves()) else { return };
-        if !self.leaving.is_any(leader.members()) {
+        if !self.leaving.is_any(leader.members()) || self.restarting.is_some() {
             return;
         }
         let (patience, now) = (self.config.timing.leave_max, step.time());

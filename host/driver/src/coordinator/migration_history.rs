@@ -2,6 +2,7 @@
 //! that starts anew knows none.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +28,12 @@ pub struct MigrationId {
     pub generation: Generation,
     /// Counted in its generation from 1.
     pub number: u32,
+}
+
+impl fmt::Display for MigrationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "mg_{}_{}", self.generation.0, self.number)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -200,7 +207,9 @@ impl MigrationHistory {
             })
         };
         let before = newest.bytes.done;
-        newest.partitions.done = sum(|progress| progress.partitions).done;
+        if newest.state != MigrationState::Done {
+            newest.partitions.done = sum(|progress| progress.partitions).done;
+        }
         (newest.entities, newest.bytes) = (sum(|progress| progress.entities), sum(|progress| progress.bytes));
         self.totals.bytes += newest.bytes.done.saturating_sub(before);
         self.changed = true;
@@ -356,6 +365,7 @@ mod tests {
         history.copied(NodeId(2), Generation(3), progress(2, 10));
         let told = history.news(true, Instant(6)).unwrap();
         let report = &told.reports[0];
+        assert_eq!(report.partitions.done, 4, "all have other owners, also those that nothing was copied of");
         assert_eq!(
             (report.state.clone(), report.bytes.done, report.took),
             (MigrationState::Done, 10, Duration::from_micros(5))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::ids::{Generation, NodeId, PartitionId, PlacementVersion, WorkerId};
-use styx_protocol::machine::coordinator::{Input, MigrationStage};
+use styx_protocol::machine::coordinator::{Input, MIGRATION_UNDER_WAY, MigrationStage};
 use styx_protocol::machine::worker::CopyProgress;
 use styx_protocol::moving::MovingMode;
 use styx_protocol::placement::{Placement, Seating};
@@ -22,6 +22,12 @@ use crate::wire::{CopyPace, Envelope};
 /// Why a migration is refused that was planned on another placement.
 pub const PLACEMENT_CHANGED: &str = "partitions have changed their owners since it was planned";
 
+/// How it is said that a worker would hold more than it may.
+pub const NO_ROOM: &str = "has no room for that";
+
+/// Why nothing is cancelled.
+pub const NONE_TO_CANCEL: &str = "no migration is under way that can be cancelled";
+
 const NOT_SERVING: &str = "the cluster does not serve yet; try again in a moment";
 
 /// What is asked for besides the goal.
@@ -35,6 +41,8 @@ pub struct MigrationOptions {
     pub rate: Option<u64>,
     /// Whoever asks waits for its end; otherwise for its beginning.
     pub wait: bool,
+    /// Nothing is done; whoever asks hears whether the workers have room for it.
+    pub dry_run: bool,
     pub mode: MigrationMode,
 }
 
@@ -55,7 +63,14 @@ pub enum MigrationMode {
 
 impl Default for MigrationOptions {
     fn default() -> Self {
-        MigrationOptions { ticket: 0, planned_on: None, rate: None, wait: true, mode: MigrationMode::Online }
+        MigrationOptions {
+            ticket: 0,
+            planned_on: None,
+            rate: None,
+            wait: true,
+            dry_run: false,
+            mode: MigrationMode::Online,
+        }
     }
 }
 
@@ -73,6 +88,7 @@ impl<W, R> CoordinatorDriver<W, R> {
         &mut self,
         goal: &Goal,
         options: MigrationOptions,
+        gains: &[(NodeId, u64)],
         waiter: Option<W>,
         step: &mut Step<'_, W, R>,
     ) {
@@ -81,6 +97,15 @@ impl<W, R> CoordinatorDriver<W, R> {
         {
             let abort = Abort::new(Code::BadArguments, PLACEMENT_CHANGED);
             return step.controlled(waiter, Err(abort));
+        }
+        if self.restarting.is_some() {
+            return step.controlled(waiter, Err(Abort::new(Code::BadArguments, MIGRATION_UNDER_WAY)));
+        }
+        if let Some(why) = self.lacks_room(gains) {
+            return step.controlled(waiter, Err(Abort::new(Code::BadArguments, why)));
+        }
+        if options.dry_run {
+            return step.controlled(waiter, Ok(()));
         }
         if let (Goal::Repartition(partitions), true) = (goal, options.mode != MigrationMode::StopAndRestart) {
             return self.repartition(*partitions, options, waiter, step);
@@ -102,6 +127,14 @@ impl<W, R> CoordinatorDriver<W, R> {
             Ok((_, owners)) => self.begin_migration(owners, options, waiter, step),
             Err(abort) => step.controlled(waiter, Err(abort)),
         }
+    }
+
+    /// Why there is no room for what workers would hold more, if there is none.
+    fn lacks_room(&self, gains: &[(NodeId, u64)]) -> Option<String> {
+        let (node, bytes, most) = self.fullness.overfilled_by(gains)?;
+        let worker = self.leader.as_deref()?.worker(node)?;
+        let number = worker.0 + 1;
+        Some(format!("worker {number} {NO_ROOM}: it would hold {bytes} bytes of state, and may hold {most}"))
     }
 
     /// There is to be another number of partitions; each worker deals out what it has, while everything goes on.
@@ -262,11 +295,8 @@ impl<W, R> CoordinatorDriver<W, R> {
         let is_migrating = |driver: &Self| driver.leader.as_deref().is_some_and(LeaderState::is_migrating);
         let before = is_migrating(self);
         self.machine(Input::CancelMigration, step);
-        let result = if before && !is_migrating(self) {
-            Ok(())
-        } else {
-            Err(Abort::new(Code::BadArguments, "no migration is under way that can be cancelled"))
-        };
+        let result =
+            if before && !is_migrating(self) { Ok(()) } else { Err(Abort::new(Code::BadArguments, NONE_TO_CANCEL)) };
         step.controlled(waiter, result);
     }
 

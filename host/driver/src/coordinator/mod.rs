@@ -51,7 +51,7 @@ pub use io::{Effect, Event, SnapshotFound};
 pub use migration_history::{
     MigrationId, MigrationPhase, MigrationReport, MigrationState, MigrationTotals, Migrations, Transfer,
 };
-pub use migrations::{MigrationMode, MigrationOptions, PLACEMENT_CHANGED, PaceChange};
+pub use migrations::{MigrationMode, MigrationOptions, NO_ROOM, NONE_TO_CANCEL, PLACEMENT_CHANGED, PaceChange};
 pub use placing::{Goal, plan};
 
 use styx_protocol::catalog::Catalog;
@@ -233,6 +233,7 @@ impl<W, R> CoordinatorDriver<W, R> {
                 leader.synced(epoch, position);
                 step.push(Effect::Durable(epoch));
                 self.machine(Input::Durable(epoch), step);
+                self.restart_logged(epoch, step);
                 self.snapshots(step, |scheduler, _, effects| scheduler.durable(epoch, effects));
             }
             Event::Record { generation, record } => {
@@ -256,7 +257,7 @@ impl<W, R> CoordinatorDriver<W, R> {
                 }
             }
             Event::Deploy { control, waiter } => self.deploy(control, waiter, step),
-            Event::Migrate { goal, options, waiter } => self.migrate(&goal, options, waiter, step),
+            Event::Migrate { goal, options, gains, waiter } => self.migrate(&goal, options, &gains, waiter, step),
             Event::PaceMigration { change, waiter } => self.change_pace(change, waiter, step),
             Event::CancelMigration { waiter } => {
                 self.joining.decline_shares();

@@ -37,7 +37,7 @@ pub(super) enum Order {
     EndDrain,
     /// The snapshot that a migration wanted was taken, or cannot be: the machine knows, or another one is to be wanted.
     AwaitNoSnapshot,
-    /// The snapshot that a migration wanted is there already: owners may change.
+    /// The snapshot that a migration wanted is there already: owners may change, if it is of these partitions.
     Migrate,
     /// Gives a worker up.
     Expel(WorkerId, String),
@@ -127,9 +127,9 @@ impl<W, R> CoordinatorDriver<W, R> {
             Order::AwaitNoSnapshot => leader.snapshot_to_migrate_ended(),
             Order::Migrate => {
                 leader.snapshot_to_migrate_ended();
-                // What is here was dealt out anew and is in no snapshot: nothing goes before something happens, and one is cut.
+                // What is here was dealt out anew and is in no snapshot: there is one to be cut behind an epoch.
                 let whole = self.leader.as_deref().is_some_and(LeaderState::is_in_snapshot);
-                self.machine(if whole { Input::Place } else { Input::CancelMigration }, step);
+                self.machine(if whole { Input::Place } else { Input::LogPlacement }, step);
             }
             Order::EndDrain => {
                 leader.drain_done();

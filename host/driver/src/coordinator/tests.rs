@@ -15,8 +15,8 @@ use styx_protocol::membership::{Beat, Build, Hello, Patience};
 use styx_protocol::message::{Message, Node};
 use styx_protocol::quarantine::Subject;
 use styx_protocol::record::EpochRecord;
-use styx_protocol::replies::Retention;
-use styx_protocol::snapshot::SnapshotHeader;
+use styx_protocol::replies::{RestoredReplies, Retention};
+use styx_protocol::snapshot::{RestoredState, SnapshotHeader};
 use styx_protocol::state::StateHash;
 use styx_protocol::task::LocalView;
 use styx_transcript::{did, scenario, told};
@@ -221,8 +221,9 @@ impl Rig {
                     let found = self.store.pop_front().unwrap_or(Ok(None));
                     self.step(Event::SnapshotFound { generation, found });
                 }
-                Effect::ReadLog { generation, .. } => {
-                    (self.reading, self.log_is_busy) = (Some((generation, 0)), true);
+                Effect::ReadLog { generation, after, .. } => {
+                    let passed = self.log.iter().take_while(|record| record.epoch <= after).count();
+                    (self.reading, self.log_is_busy) = (Some((generation, passed)), true);
                 }
                 Effect::StopReading => self.log_is_busy = false,
                 Effect::NextRecord if self.slow_reads => {}
@@ -281,7 +282,14 @@ impl Rig {
             claim_order: false,
         };
         let seat = LocalView { me: invite.me, placement: Arc::new(invite.placement) };
-        self.members.push(Member { machine: Worker::new(config, seat), node });
+        let mut machine = Worker::new(config, seat);
+        if let Some(epoch) = invite.store.and_then(|store| store.begin) {
+            let SnapshotFound { header: frame, partitions: laid_in, .. } = found(epoch);
+            let (partitions, carried) = (Vec::new(), Vec::new());
+            let replies = RestoredReplies::new(Vec::new(), invite.layout);
+            machine.restore(RestoredState { frame, laid_in, partitions, carried, replies });
+        }
+        self.members.push(Member { machine, node });
         if !self.slow_joins {
             self.envelope(node, Envelope::Joined { generation: invite.generation });
         }
@@ -951,21 +959,26 @@ fn a_migration_is_told_of_paused_cancelled_and_ended_by_its_generation() {
     };
     let generation = rig.generation;
     let early = MigrationOptions { planned_on: Some((generation, PlacementVersion(9))), ..Default::default() };
-    rig.step(Event::Migrate { goal: goal(), options: early, waiter: Some("early") });
+    rig.step(Event::Migrate { goal: goal(), options: early, gains: vec![], waiter: Some("early") });
     assert_eq!(refused(&rig, "early").as_deref(), Some(PLACEMENT_CHANGED));
     assert_eq!(shown(&rig), None);
 
     let planned_on = Some((generation, PlacementVersion::FIRST));
     let options =
         MigrationOptions { ticket: 5, planned_on, rate: Some(100), wait: false, ..MigrationOptions::default() };
-    rig.step(Event::Migrate { goal: goal(), options, waiter: Some("first") });
+    rig.step(Event::Migrate { goal: goal(), options, gains: vec![], waiter: Some("first") });
     assert_eq!(rig.deployed(), ["first"], "it has begun");
     let begun = shown(&rig).unwrap();
     assert_eq!((begun.ticket, begun.id, begun.rate), (5, MigrationId { generation, number: 1 }, Some(100)));
     assert_eq!((begun.state, begun.partitions.of), (MigrationState::Copying, 2));
     let slow = CopyPace { rate: Some(100), paused: false };
     assert_eq!(paces(&mut rig), [(nodes[0], slow), (nodes[1], slow)]);
-    rig.step(Event::Migrate { goal: Goal::Balance, options: Default::default(), waiter: Some("second") });
+    rig.step(Event::Migrate {
+        goal: Goal::Balance,
+        options: Default::default(),
+        gains: vec![],
+        waiter: Some("second"),
+    });
     assert!(refused(&rig, "second").is_some());
     assert_eq!(paces(&mut rig), [], "one that is refused does not change how fast the other is");
     rig.beats(1);
@@ -981,7 +994,12 @@ fn a_migration_is_told_of_paused_cancelled_and_ended_by_its_generation() {
     rig.beats(1);
     assert_eq!(paces(&mut rig), []);
 
-    rig.step(Event::Migrate { goal: goal(), options: MigrationOptions { wait: false, ..options }, waiter: None });
+    rig.step(Event::Migrate {
+        goal: goal(),
+        options: MigrationOptions { wait: false, ..options },
+        gains: vec![],
+        waiter: None,
+    });
     let gone = NetworkEvent::Unreached { peer: nodes[1], gone: true, why: "killed".into() };
     rig.step(Event::Network(gone));
     let ended = shown(&rig).unwrap();

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use styx_planted::{Bug, planted};
 use styx_protocol::catalog::Catalog;
@@ -18,6 +17,7 @@ use styx_protocol::route::memory_of;
 use styx_protocol::task::LocalView;
 
 use super::answers::{Answers, Reader};
+use super::busy::Busy;
 use super::components::Components;
 use super::copying::Copying;
 use super::io::{Asker, RestoreFailure, WorkerConfig, WorkerEffect};
@@ -69,8 +69,7 @@ pub(super) struct Membership<L, R> {
     began: Instant,
     copying: Copying,
     looks: Looks,
-    /// How long it has executed something so far, and since when it does now.
-    busy: (Duration, Option<Instant>),
+    busy: Busy,
     /// The version of the catalog that this process's endpoints were shown.
     published: u64,
     /// A message that could not be applied, until the driver knows.
@@ -123,7 +122,7 @@ impl<L, R> Membership<L, R> {
             began: now,
             copying: Copying::new(now),
             looks: Looks::default(),
-            busy: (Duration::ZERO, None),
+            busy: Busy::new(now, config.long_max),
             published: 0,
             fault: None,
             actions: Vec::new(),
@@ -389,7 +388,7 @@ impl<L, R> Membership<L, R> {
             epoch,
             waiting: machine.backlog(),
             remembered: machine.remembered(),
-            busy_us: self.busy.0.as_micros() as u64,
+            busy_us: self.busy.total(now).as_micros() as u64,
         };
         let response = view.answer(&query);
         effects.extend(self.answers.read(now, epoch, reader, response));
@@ -481,10 +480,11 @@ impl<L, R> Membership<L, R> {
 
     /// Steps the machine, and says what it wants done.
     pub(super) fn step(&mut self, now: Instant, input: Input<Asker<L>>, effects: &mut Vec<WorkerEffect<L, R>>) {
-        if matches!(input, Input::Executed(_) | Input::FellBack(_))
-            && let Some(since) = self.busy.1.take()
-        {
-            self.busy.0 += now.since(since);
+        match &input {
+            Input::Executed(_) | Input::FellBack(_) => self.busy.batch(now, false),
+            Input::TaskProgress(progress) => self.busy.tasks_end(now, progress.len()),
+            Input::LongEnded { .. } => self.busy.long_ends(now),
+            _ => {}
         }
         let mut actions = std::mem::take(&mut self.actions);
         self.machine.step(input, &mut actions);
@@ -524,15 +524,21 @@ impl<L, R> Membership<L, R> {
                 }
             }
             Action::Execute(batch) => {
-                self.busy.1 = Some(now);
+                self.busy.batch(now, true);
                 effects.push(WorkerEffect::Execute(batch));
             }
-            Action::RunTasks(tasks) => effects.push(WorkerEffect::RunTasks(tasks)),
+            Action::RunTasks(tasks) => {
+                self.busy.tasks_begin(now, tasks.len());
+                effects.push(WorkerEffect::RunTasks(tasks));
+            }
             Action::FallBack(batch) => {
-                self.busy.1 = Some(now);
+                self.busy.batch(now, true);
                 effects.push(WorkerEffect::FallBack(batch));
             }
-            Action::StartLong(task) => effects.push(WorkerEffect::StartLong(self.invite.generation, task)),
+            Action::StartLong(task) => {
+                self.busy.long_begins(now);
+                effects.push(WorkerEffect::StartLong(self.invite.generation, task));
+            }
             Action::LongRead { run, answer } => {
                 effects.push(WorkerEffect::AnswerLong(self.invite.generation, run, answer));
             }

@@ -15,6 +15,7 @@
 //! dropped. All of it is counted.
 
 mod answers;
+mod busy;
 mod components;
 mod copying;
 mod heartbeat;

@@ -255,8 +255,12 @@ impl Rig {
 
     /// Everything comes to this.
     fn execute_to(&mut self, outcome: &[u8]) {
+        self.execute_as(|| Execution { outcome: Ok(outcome.into()), ..Execution::default() });
+    }
+
+    fn execute_as(&mut self, execution: impl Fn() -> Execution) {
         let batch = self.batches.remove(0);
-        let run = |_: &_| Started::Local(Execution { outcome: Ok(outcome.into()), ..Execution::default() });
+        let run = |_: &_| Started::Local(execution());
         let transactions = batch.transactions.iter().map(run).collect();
         let queries = batch.queries.iter().map(run).collect();
         drop(batch);
@@ -361,6 +365,27 @@ fn nothing_is_told_before_it_is_durable() {
     let told = rig.settle();
     assert!(matches!(&told[..], [Response::Workers(_), Response::Reply(reply)] if reply.outcome.is_ok()), "{told:?}");
     assert_eq!(rig.responses.len(), 1);
+}
+
+#[test]
+fn a_worker_is_busy_with_batches_and_with_what_runs_beside_the_epochs() {
+    let _transcript = scenario!("worker");
+    let mut rig = Rig::live();
+    let busy = |rig: &mut Rig, ticket| {
+        let told = rig.ask(ticket, 1, Question::Admin(AdminQuery::Workers));
+        let [Response::Workers(workers)] = &told[..] else { panic!("{told:?}") };
+        workers[0].busy_us
+    };
+    rig.later(Duration::from_millis(5));
+    assert_eq!(busy(&mut rig, 1), 0);
+    rig.ask(2, 1, submit(1));
+    rig.cut();
+    rig.later(Duration::from_millis(10));
+    rig.execute_as(|| Execution { postponed: true, ..Execution::default() });
+    rig.coordinate(coordinator::Input::Durable(Epoch(1)));
+    assert_eq!(busy(&mut rig, 3), 10_000);
+    rig.later(Duration::from_millis(100));
+    assert_eq!(busy(&mut rig, 4), 60_000, "one of two that may run");
 }
 
 #[test]

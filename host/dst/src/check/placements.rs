@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use styx_driver::coordinator::MigrationId;
 use styx_protocol::ids::{Epoch, PartitionId};
 use styx_protocol::placement::Placement;
 
@@ -28,6 +29,8 @@ pub struct Placements {
     known: Vec<Known>,
     /// Somebody wants other owners in the next generation that goes live.
     wanted: bool,
+    /// The newest migration that was found to be done.
+    done: Option<MigrationId>,
 }
 
 impl Known {
@@ -108,6 +111,20 @@ impl Placements {
         let emptied = |node: &usize| !has(&next, node) && (has(last, node) || last.emptied.contains(node));
         next.emptied = last.members.iter().copied().filter(emptied).collect();
         self.known.push(next);
+    }
+
+    /// A migration is said to be done: whoever leads next begins with it, also if nothing happens any more. It is said again
+    /// when an owner tells later what it has copied, in whichever generation that is.
+    pub fn done(&mut self, leader: Life, migration: MigrationId, durable: Epoch) -> Checked {
+        if self.known.last().is_none_or(|last| last.leader != leader) || self.done.replace(migration) == Some(migration)
+        {
+            return Ok(());
+        }
+        // What has been logged since the generation under way began.
+        let mut logged = self.known.iter().rev().map_while(|known| known.logged);
+        ensure(logged.any(|epoch| epoch <= durable), "placement", || {
+            format!("{leader} says that a migration is done, which no record up to epoch {durable} says")
+        })
     }
 
     /// Partitions are to be spread among these.

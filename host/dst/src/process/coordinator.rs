@@ -6,7 +6,7 @@ use std::time::Duration;
 use styx_driver::admission::LogCondition;
 use styx_driver::client::ClientMessage;
 use styx_driver::coordinator::{
-    CoordinatorConfig, CoordinatorDriver, Effect, Event, Goal, MigrationOptions, SnapshotSettings,
+    CoordinatorConfig, CoordinatorDriver, Effect, Event, Goal, MigrationOptions, MigrationState, SnapshotSettings,
 };
 use styx_driver::leadership::Leadership;
 use styx_driver::snapshots::SnapshotConfig;
@@ -298,9 +298,13 @@ impl Coordinator {
                 around.environment.placements.shares(&sharers)?;
                 // Nobody has measured anything: by number.
                 let options = MigrationOptions { planned_on: Some(planned_on), ..MigrationOptions::default() };
-                self.step(Event::Migrate { goal: Goal::Only(nodes), options, waiter: None }, around)?;
+                self.step(Event::Migrate { goal: Goal::Only(nodes), options, gains: vec![], waiter: None }, around)?;
             }
-            Effect::ShowMigrations(_) => {}
+            Effect::ShowMigrations(migrations) => {
+                if let Some(newest) = migrations.reports.last().filter(|newest| newest.state == MigrationState::Done) {
+                    around.environment.placements.done(life, newest.id, around.environment.durable)?;
+                }
+            }
             Effect::PublishCatalog(catalog) => around.environment.learn(&catalog),
 
             Effect::EpochEnded { summary, .. } => around.environment.ended(life, &summary)?,

@@ -253,7 +253,7 @@ impl Process {
     pub fn migrate(&mut self, goal: Option<(Goal, MigrationOptions)>, around: &mut Around<'_>) {
         if let Process::Coordinator(_) = self {
             let event = match goal {
-                Some((goal, options)) => CoordinatorEvent::Migrate { goal, options, waiter: None },
+                Some((goal, options)) => CoordinatorEvent::Migrate { goal, options, gains: vec![], waiter: None },
                 None => CoordinatorEvent::CancelMigration { waiter: None },
             };
             around.own.inbox.borrow_mut().push_back(Input::Coordinator(Box::new(event)));

@@ -90,7 +90,8 @@ impl Changes {
             changes.sort_by(|a, b| (a.operator, a.key()).cmp(&(b.operator, b.key())));
             changes.dedup_by(|b, a| (a.operator, a.key()) == (b.operator, b.key()));
         }
-        let ids = (0..).map(PartitionId);
+        // Up to the last one there can be: an open range would count on beyond it.
+        let ids = (0..=u16::MAX).map(PartitionId);
         ids.zip(self.partitions.iter().map(Vec::as_slice)).filter(|(_, changes)| !changes.is_empty())
     }
 }

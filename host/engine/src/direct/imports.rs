@@ -8,9 +8,9 @@ use styx_protocol::entity::{Key, Value};
 use wasmtime::{AsContextMut, Caller, Engine, Linker, Result, StoreContextMut, Trap, bail};
 
 use super::{Exports, abi};
-use crate::guest::{Guest, put, take, with_attempt};
+use crate::guest::{Guest, put, take, with_context};
 use crate::imports::{ACCESS_FUEL, entry_bytes, level_of};
-use crate::invocation::Invocation;
+use crate::invocation::{Context, Invocation};
 use crate::limits::clip_line;
 use crate::outcome::Failure;
 
@@ -21,7 +21,7 @@ type Guests<'a> = Caller<'a, Guest>;
 const OPTION_BYTES: usize = 12;
 const RESULT_BYTES: usize = 20;
 
-/// A linker with all of them. Only for guests that have nobody to wait for.
+/// A linker with all of them. For guests on the stack of their thread: who needs another worker has to run again.
 pub(super) fn linker(engine: &Engine) -> Result<Linker<Guest>> {
     let mut linker = Linker::new(engine);
     state(&mut linker)?;
@@ -46,11 +46,20 @@ fn begin(cx: &Cx<'_>) -> Result<()> {
 
 /// Runs `f` on the attempt and the guest's memory. Besides its result it says what it costs, apart from what is `between`.
 fn with<R>(cx: &mut Cx<'_>, between: usize, f: impl FnOnce(&[u8], &mut Attempt) -> Result<(R, usize)>) -> Result<R> {
+    with_all(cx, between, |memory, context| f(memory, &mut context.attempt))
+}
+
+/// As [`with`], for what may need another worker.
+fn with_all<R>(
+    cx: &mut Cx<'_>,
+    between: usize,
+    f: impl FnOnce(&[u8], &mut Context) -> Result<(R, usize)>,
+) -> Result<R> {
     if between > 0 {
         begin(cx)?;
     }
-    with_attempt(cx, |cx, attempt| {
-        let (result, work) = f(Exports::memory(cx.data())?.data(cx), attempt)?;
+    with_context(cx, |cx, context| {
+        let (result, work) = f(Exports::memory(cx.data())?.data(cx), context)?;
         Ok((result, work + between))
     })
 }
@@ -70,25 +79,28 @@ fn state(linker: &mut Linker<Guest>) -> Result<()> {
     const STATE: &str = "styx:guest/state@0.2.0";
     linker.func_wrap(STATE, "get", |mut caller: Guests<'_>, key: u32, key_length: u32, at: u32| {
         let cx = &mut caller.as_context_mut();
-        let value = with(cx, between(3), |memory, attempt| {
+        let value = with_all(cx, between(3), |memory, context| {
             let key = abi::text(memory, key, key_length)?;
-            let value = attempt.get(key).here();
+            let found = context.attempt.get(key);
+            let value = context.here(found);
             let moved = value.as_ref().map_or(0, |value| value.len());
             Ok((value, ACCESS_FUEL + key.len() + moved))
         })?;
         give(cx, at, value.as_deref())
     })?;
     linker.func_wrap(STATE, "put", |mut caller: Guests<'_>, key: u32, key_length: u32, value: u32, length: u32| {
-        with(&mut caller.as_context_mut(), between(4), |memory, attempt| {
+        with_all(&mut caller.as_context_mut(), between(4), |memory, context| {
             let (key, value) = (abi::text(memory, key, key_length)?, abi::bytes(memory, value, length)?);
-            attempt.put(key, value).here();
+            let written = context.attempt.put(key, value);
+            context.here(written);
             Ok(((), ACCESS_FUEL + key.len() + value.len()))
         })
     })?;
     linker.func_wrap(STATE, "delete", |mut caller: Guests<'_>, key: u32, key_length: u32| {
-        with(&mut caller.as_context_mut(), between(2), |memory, attempt| {
+        with_all(&mut caller.as_context_mut(), between(2), |memory, context| {
             let key = abi::text(memory, key, key_length)?;
-            attempt.delete(key).here();
+            let deleted = context.attempt.delete(key);
+            context.here(deleted);
             Ok(((), ACCESS_FUEL + key.len()))
         })
     })?;
@@ -108,11 +120,12 @@ fn state(linker: &mut Linker<Guest>) -> Result<()> {
          reverse: u32,
          at: u32| {
             let cx = &mut caller.as_context_mut();
-            let entries: Vec<(Key, Value)> = with(cx, between(11), |memory, attempt| {
+            let entries: Vec<(Key, Value)> = with_all(cx, between(11), |memory, context| {
                 let prefix = abi::text(memory, prefix, prefix_length)?;
                 let lower = bound(memory, lower, lower_key, lower_length)?;
                 let upper = bound(memory, upper, upper_key, upper_length)?;
-                let entries = attempt.scan(prefix, lower, upper, limit, reverse != 0).here();
+                let found = context.attempt.scan(prefix, lower, upper, limit, reverse != 0);
+                let entries = context.here(found);
                 let moved: usize = entries.iter().map(|(key, value)| entry_bytes(key, value)).sum();
                 Ok((entries, moved))
             })?;

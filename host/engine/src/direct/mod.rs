@@ -3,8 +3,8 @@
 //! otherwise: functions and memories are looked up again for every value.
 //!
 //! Nothing else is different, fuel included: a guest cannot tell, and who runs it how decides nothing (a test runs the same
-//! both ways). Where guests run on fibers, which may not call `cabi_realloc` from an import, and whatever a component has
-//! besides, stays with wasmtime.
+//! both ways). Who runs on a fiber, which may not call `cabi_realloc` from an import, and whatever a component has besides,
+//! stays with wasmtime; see [`crate::invocation`] for who does.
 
 mod abi;
 mod imports;

@@ -219,3 +219,34 @@ fn what_a_guest_was_told_is_read_if_it_says_so_and_if_it_traps() {
     let read = world.run("A", "k", "f", &script().get_own().0);
     assert_eq!((text(&read), access(&read)), (long, (true, None)));
 }
+
+/// Invocations and fuel of the functions `f` of A and B, as the engine has counted them.
+fn used(world: &World) -> [(u64, u64); 2] {
+    let used = world.engine.tallies().used();
+    ["A", "B"].map(|operator| {
+        let mut of = used.iter().filter(|one| (&*one.app, &*one.operator, &*one.function) == ("test", operator, "f"));
+        of.next().map_or((0, 0), |one| (one.invocations, one.fuel))
+    })
+}
+
+#[test]
+fn every_function_has_the_fuel_that_it_used_itself_also_in_vain() {
+    let mut world = World::new(&[scripted("A"), scripted("B")]);
+    let alone = world.run("B", "b", "f", &Script::new().spin(50).0).fuel;
+    assert!(alone > 10_000);
+    assert_eq!(used(&world), [(0, 0), (1, alone)]);
+    // The caller does not have what its callee used.
+    let both = world.run("A", "a", "f", &Script::new().call("B", "b", Script::new().spin(50)).0).fuel;
+    assert_eq!(used(&world), [(1, both - alone), (2, 2 * alone)]);
+    let before = used(&world)[0];
+    let failed = world.run("A", "a", "f", &Script::new().spin(9).fail().0);
+    assert!(failed.outcome.is_err());
+    assert_eq!(used(&world)[0], (before.0 + 1, before.1 + failed.fuel));
+    // A warm instance traps, so that it is done again in a fresh one: the outcome has the fuel of one of them.
+    let before = used(&world)[0];
+    let again = world.run("A", "a", "f", &Script::new().spin(30).trap_from(1).0);
+    assert!(again.outcome.is_ok() && world.executor.statistics().repeated == 1);
+    let after = used(&world)[0];
+    assert_eq!(after.0, before.0 + 2);
+    assert!(after.1 - before.1 > again.fuel + 10_000, "{before:?} {after:?} {}", again.fuel);
+}

@@ -1,14 +1,16 @@
 //! Graphs that several workers share: what the engine's executors make of their tasks.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use super::support::script::{Script, scripted};
 use super::support::workers::{Graph, ROOM, Whole, Workers};
 use super::support::{Guest, World, code, invoke, message, on_big_stack, options};
-use styx_engine::{Cluster, Determinism, Engine, EngineOptions, Executor};
+use styx_engine::{Cluster, Determinism, Engine, EngineOptions, Executor, Tallies};
 use styx_protocol::abort::Code;
-use styx_protocol::attempt::{Finding, Mode, Operation, RemoteResponse};
+use styx_protocol::attempt::{Finding, Mode, Operation, Overlay, RemoteResponse};
 use styx_protocol::deployment::{Isolation, Limits};
+use styx_protocol::executor::Executor as _;
 use styx_protocol::task::{Progress, TaskExecutor as _};
 
 const STRICT: Mode = Mode::STRICT;
@@ -492,6 +494,112 @@ fn the_way_a_module_is_run_changes_nothing() {
     }
 }
 
+/// Nor does the stack that it runs on in a cluster.
+#[test]
+fn the_stack_of_a_module_changes_nothing() {
+    agree(&guests().map(Guest::packed), NAMES, 1..=3, false);
+    let [one, other] = guests();
+    agree(&[one.packed(), other.told()], NAMES, 2..=3, false);
+    let [one, other] = guests();
+    agree(&[one.told(), other.packed()], NAMES, 2..=2, false);
+}
+
+/// Attempts that were made again on fibers, on each worker.
+fn moved(workers: &Workers) -> Vec<u64> {
+    workers.workers.iter().map(|worker| worker.executor.statistics().moved).collect()
+}
+
+#[test]
+fn a_module_runs_on_its_threads_stack_unless_it_is_likely_to_wait() {
+    let mut workers = Workers::new(2, &guests().map(Guest::packed));
+    let (k, here, there) = (workers.key(0, 0), workers.key(0, 1), workers.key(1, 0));
+    let alone = script().log().append_own("x").call("B", &here, script().append_own("y").get_own()).get(&here);
+    let mut run = |script: &Script| {
+        let whole = workers.run("A", &k, script);
+        (whole, moved(&workers))
+    };
+    let (first, none) = run(&alone);
+    assert!(first.local && none == [0, 0], "{none:?}");
+    let fuel = first.report.usage.fuel;
+
+    // Two attempts are no use; from then on it begins on a fiber. What is called there needs nobody.
+    let call = script().log().call("B", &there, script().append_own("y").get_own()).get(&there);
+    for times in 1..=5 {
+        let (whole, moved) = run(&call);
+        assert_eq!((whole.text().as_str(), moved), ("y-", vec![times.min(2), 0]));
+        assert_eq!(whole.logs[0].len(), 1, "what was tried in vain has left nothing behind");
+    }
+    // Nobody is waited for any more. Until it is on the stack again, it does the same on fibers, for the same.
+    for _ in 0..10 {
+        let (whole, moved) = run(&alone);
+        assert!(whole.local && moved == [2, 0], "{moved:?}");
+        assert_eq!((&whole.outcome, &whole.accesses, whole.report.usage.fuel), (&first.outcome, &first.accesses, fuel));
+    }
+    for reached in
+        [script().get(&there), script().put(&there, "z"), script().delete(&there), script().scan("k", 0, true)]
+    {
+        let before = run(&alone).1[0];
+        assert_eq!(run(&reached).1, [before + 1, 0], "it was on the stack again");
+        for _ in 0..3 {
+            run(&alone);
+        }
+    }
+}
+
+#[test]
+fn what_calls_a_component_runs_on_fibers() {
+    let [one, other] = guests();
+    let mut workers = Workers::new(1, &[one.packed(), other.told()]);
+    let k = workers.key(0, 0);
+    for _ in 0..20 {
+        assert!(workers.run("A", &k, &script().call("B", &k, script().append_own("y").get_own())).local);
+    }
+    assert_eq!(moved(&workers), [1], "once is enough to know");
+}
+
+/// An executor that has yet to learn that makes the attempt of the fallback again, with the same overlay.
+#[test]
+fn the_overlay_outlives_an_attempt_in_vain() {
+    let [one, other] = guests();
+    let mut workers = Workers::new(1, &[one.packed(), other.told()]);
+    let k = workers.key(0, 0);
+    let transaction = workers.transaction("A", &k, &script().call("B", &k, script().append_own("y").get_own()));
+    let first = Arc::new(*workers.start(&transaction).1.expect("all of it is here"));
+    let mut overlay = Box::new(Overlay::default());
+    first.writes().for_each(|write| overlay.apply(write));
+    let mut executor = workers.engine.executor();
+    let state = &workers.workers[0].state;
+    for moved in [1, 1] {
+        let again;
+        (again, overlay) = executor.fall_back(&transaction, state, &workers.catalog, overlay, &first);
+        assert_eq!((again.outcome.as_deref(), again.drifted), (Ok(&b"yy"[..]), false), "it sees the overlay's write");
+        assert_eq!(executor.statistics().moved, moved);
+    }
+    assert_eq!(overlay.into_writes().len(), 1);
+}
+
+#[test]
+fn an_instance_is_used_again_after_an_attempt_in_vain() {
+    let mut workers = Workers::new(2, &guests().map(Guest::packed));
+    let (k, there) = (workers.key(0, 0), workers.key(1, 0));
+    workers.run("A", &k, &script().get(&there));
+    assert_eq!(moved(&workers), [1, 0]);
+    assert_eq!(workers.workers[0].executor.idle_instances(), 2, "one on each stack");
+}
+
+/// Where a second attempt has to find the instances of the first, it runs where that ran.
+#[test]
+fn where_all_is_compared_modules_run_on_fibers() {
+    let guests = guests().map(Guest::packed);
+    let mut workers = Workers::with(2, &guests, Limits::default(), Determinism::All, ROOM);
+    let (k, there) = (workers.key(0, 0), workers.key(1, 0));
+    for _ in 0..3 {
+        workers.run("A", &k, &script().append_own("x"));
+        workers.run("A", &k, &script().get(&there));
+    }
+    assert_eq!(moved(&workers), [0, 0]);
+}
+
 /// What calls another app comes to the same as what calls its own.
 #[test]
 fn the_app_of_a_function_changes_nothing() {
@@ -539,4 +647,30 @@ fn agree(others: &[Guest], names: [&'static str; 2], workers: RangeInclusive<u16
         }
     }
     assert!(parallel > 30 && failed > 10, "{parallel} ran in parallel, {failed} failed");
+}
+
+/// Invocations, and their fuel, of all functions on all workers together.
+fn used(tallies: &Tallies) -> (u64, u64) {
+    let used = tallies.used();
+    (used.iter().map(|one| one.invocations).sum(), used.iter().map(|one| one.fuel).sum())
+}
+
+#[test]
+fn fuel_of_functions_adds_up_over_workers_and_what_is_given_up_has_used_its_own() {
+    let mut workers = Workers::new(2, &guests());
+    let (k, l) = (workers.key(0, 0), workers.key(1, 0));
+    let tallies = workers.engine.tallies().clone();
+    let script = || script().spin(20).call("B", &l, Script::new().spin(5).call("A", &k, Script::new().get_own()));
+    let whole = workers.run("A", &k, &script());
+    let all = whole.report.usage.fuel;
+    assert!(!whole.local && all > 10_000);
+    assert_eq!(used(&tallies), (3, all));
+    // It waits for the other worker, for ever.
+    let transaction = workers.transaction("A", &k, &script());
+    assert!(matches!(workers.start(&transaction).1, Err(Progress::Suspended(..))));
+    assert_eq!(used(&tallies), (3, all), "it is not over");
+    drop(workers);
+    let (invocations, fuel) = used(&tallies);
+    assert_eq!(invocations, 4);
+    assert!((10_000..all).contains(&(fuel - all)), "{fuel} after {all}");
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use styx_engine::{Cluster, Determinism, Engine, Executor};
 use styx_protocol::abort::Abort;
-use styx_protocol::attempt::{Attempt, Execution, Mode, Operation, RemoteRequests, RemoteResponse, Report, Target};
+use styx_protocol::attempt::{
+    Attempt, Execution, Mode, Operation, RemoteRequests, RemoteResponse, Report, Target, Usage,
+};
 use styx_protocol::catalog::Catalog;
 use styx_protocol::deployment::Limits;
 use styx_protocol::entity::{Entity, Payload, Value};
@@ -14,7 +16,7 @@ use styx_protocol::ids::WorkerId;
 use styx_protocol::placement::Placement;
 use styx_protocol::state::State;
 use styx_protocol::task::{
-    AttemptSource, GraphId, LocalView, Progress, Started, SuspendedId, Task, TaskExecutor, TaskKind,
+    AttemptSeed, AttemptSource, GraphId, LocalView, Progress, Started, SuspendedId, Task, TaskExecutor, TaskKind,
 };
 use styx_protocol::transaction::Transaction;
 
@@ -206,15 +208,30 @@ impl Workers {
     }
 
     pub fn advance(&mut self, graph: &mut Graph, at: usize, task: TaskKind) -> Progress {
+        self.advance_from(graph, at, task, Usage::default())
+    }
+
+    /// As [`Workers::advance`]; the transaction has used so much where it comes from.
+    fn advance_from(&mut self, graph: &mut Graph, at: usize, kind: TaskKind, used: Usage) -> Progress {
         let worker = &mut self.workers[at];
-        let attempt = graph.parts[at].take().unwrap_or_else(|| {
-            Box::new(worker.view.attempt(&graph.transaction, &worker.state, &self.catalog, graph.mode))
-        });
-        let advanced = worker.executor.advance(Task {
-            graph: GraphId(graph.transaction.tid.0),
-            attempt: AttemptSource::Existing(attempt),
-            kind: task,
-        });
+        let attempt = match graph.parts[at].take() {
+            Some(mut attempt) => {
+                if let TaskKind::Call { .. } = &kind {
+                    attempt.resume(used, false);
+                }
+                AttemptSource::Existing(attempt)
+            }
+            None => AttemptSource::New(AttemptSeed {
+                view: worker.view.clone(),
+                transaction: graph.transaction.clone(),
+                state: worker.state.clone(),
+                catalog: self.catalog.clone(),
+                mode: graph.mode,
+                used,
+                drifted: false,
+            }),
+        };
+        let advanced = worker.executor.advance(Task { graph: GraphId(graph.transaction.tid.0), attempt, kind });
         let mut attempt = advanced.attempt;
         graph.outgoing.extend(attempt.take_outgoing());
         graph.parts[at] = Some(attempt);
@@ -251,19 +268,19 @@ impl Workers {
             let to = usize::from(to.0);
             assert_ne!(to, from, "nobody asks himself");
             let used = asked.used;
-            if graph.parts[to].is_none() {
-                let worker = &self.workers[to];
-                let attempt = worker.view.attempt(&graph.transaction, &worker.state, &self.catalog, graph.mode);
-                graph.parts[to] = Some(Box::new(attempt));
-            }
-            graph.parts[to].as_mut().unwrap().resume(used, false);
             let response = match asked.operation {
                 Operation::Call(target) => {
                     let task = TaskKind::Call { target, issuer: WorkerId(from as u16) };
-                    let progress = self.advance(graph, to, task);
+                    let progress = self.advance_from(graph, to, task, used);
                     RemoteResponse::Called(self.follow(graph, to, progress).map(Payload))
                 }
-                _ => graph.parts[to].as_mut().unwrap().serve(asked),
+                _ => {
+                    let worker = &self.workers[to];
+                    let begin = || worker.view.attempt(&graph.transaction, &worker.state, &self.catalog, graph.mode);
+                    let part = graph.parts[to].get_or_insert_with(|| Box::new(begin()));
+                    part.resume(used, false);
+                    part.serve(asked)
+                }
             };
             let used = graph.parts[to].as_ref().unwrap().used();
             graph.parts[from].as_mut().unwrap().resume(used, false);

@@ -64,7 +64,8 @@ pub enum Message {
         round: Round,
         /// Whether it is an epoch.
         logged: bool,
-        /// Graphs of several workers, in TID order.
+        /// Graphs of several workers that the receiver took part in, in TID order; if there are others only, one of them. None:
+        /// there are none, and each decides by itself.
         ends: Vec<GraphEnd>,
     },
     /// To the coordinator: dependencies of graphs of several workers, as seen here.
@@ -76,7 +77,7 @@ pub enum Message {
     /// To all workers: the same, of all workers together.
     Decide {
         round: Round,
-        /// Those that have any, in TID order.
+        /// Those that have any and that the receiver took part in, in TID order.
         bits: Vec<(Tid, Bits)>,
     },
     /// To the coordinator, before [`Message::Finished`]: some of what the epoch changed here. To a worker, before

@@ -315,8 +315,8 @@ mod tests {
             app: "shop".into(),
             operator: operator.into(),
             function: "f".into(),
-            outcomes: Vec::new(),
             duration: Latency { buckets: vec![calls], sum_us: 0 },
+            ..FunctionCounts::default()
         };
         TrafficReport { functions: vec![function], ..TrafficReport::default() }
     }

@@ -30,7 +30,7 @@ pub struct AutoscalerView {
 pub struct DecisionView {
     /// µs since 1970.
     at: u64,
-    /// `stay`, `out` or `in`.
+    /// `stay`, `out`, `in`, or `balance`: one worker has much more to do than others.
     wish: &'static str,
     /// Workers that there were, and that there should be.
     workers: u32,
@@ -45,6 +45,19 @@ pub struct DecisionView {
     /// What has become of the command.
     #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<CommandView>,
+    /// What has become of a balance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    balance: Option<BalanceView>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct BalanceView {
+    /// The migration that it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    migration: Option<String>,
+    /// Why there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
@@ -58,18 +71,23 @@ pub struct CommandView {
 }
 
 impl From<&Decided> for DecisionView {
-    fn from(Decided { at, decision, ran }: &Decided) -> Self {
+    fn from(Decided { at, decision, ran, balanced }: &Decided) -> Self {
         let Decision { wish, workers, wanted, busy, arrives, capacity, reason } = decision.clone();
         let wish = match wish {
             Wish::Stay => "stay",
             Wish::Out => "out",
             Wish::In => "in",
+            Wish::Balance => "balance",
         };
         let command = ran.as_ref().map(|(ran, tries)| match ran {
             Ran::Done => CommandView { state: "done", tries: *tries, reason: None },
             Ran::Failed(why) => CommandView { state: "failed", tries: *tries, reason: Some(why.clone()) },
         });
-        DecisionView { at: at.0, wish, workers, wanted, busy, arrives, capacity, reason, command }
+        let balance = balanced.clone().map(|begun| match begun {
+            Ok(id) => BalanceView { migration: Some(id.to_string()), reason: None },
+            Err(why) => BalanceView { migration: None, reason: Some(why) },
+        });
+        DecisionView { at: at.0, wish, workers, wanted, busy, arrives, capacity, reason, command, balance }
     }
 }
 

@@ -11,6 +11,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text::encode};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
+use styx_engine::FunctionUse;
 
 use super::Admin;
 use crate::http::{ApiError, OUTCOMES};
@@ -206,6 +207,18 @@ impl Everything {
                 &reading.buckets,
                 None,
             )?;
+        }
+        let used = self.0.own.used();
+        let invocations = "Times that guests have run a function, for requests and other functions, also in vain";
+        let fuel = "Fuel used by a function itself, without what it called, also in vain";
+        let values: [fn(&FunctionUse) -> u64; 2] = [|function| function.invocations, |function| function.fuel];
+        let families = [("styx_function_invocations", invocations), ("styx_function_fuel", fuel)];
+        for ((name, help), value) in families.into_iter().zip(values) {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for one in &used {
+                let labels = [("app", &*one.app), ("operator", &*one.operator), ("function", &*one.function)];
+                family.encode_family(&labels)?.encode_counter::<NoLabelSet, _, f64>(&value(one), None)?;
+            }
         }
         let watched = self.0.handle.stats().observed.watched.load(Ordering::Relaxed);
         counter(encoder, "styx_requests_watched", "Requests that were watched, as they came", None, watched as f64)

@@ -69,6 +69,7 @@ use crate::http::{ApiError, HttpOptions, Latencies, Shutdown, guarded, hold_answ
 use crate::nodes::{Leads, Own, TrafficReport};
 use attention::LoadWatch;
 use journal::Journal;
+use migrations::Courses;
 pub(crate) use queries::Queries;
 
 /// State of the admin surface, of which each handler takes its part. Cheap to clone.
@@ -83,6 +84,7 @@ pub struct Admin {
     leads: Option<Leads>,
     load: Arc<Mutex<LoadWatch>>,
     journal: Journal,
+    courses: Courses,
 }
 
 /// The ingress behind the admin port, if calls are taken there as well, since pages may ask only where they are from;
@@ -131,6 +133,7 @@ impl Admin {
             leads: None,
             load: Arc::default(),
             journal: Journal::default(),
+            courses: Courses::default(),
         }
     }
 
@@ -148,10 +151,11 @@ impl Admin {
         self
     }
 
-    /// The same, of a coordinator that leads.
+    /// The same, of a coordinator that leads: how its migrations go is kept from now on.
     #[must_use]
     pub fn with_leads(mut self, leads: Leads) -> Self {
         self.leads = Some(leads);
+        self.courses.begin(&self);
         self
     }
 
@@ -165,10 +169,11 @@ impl Admin {
 }
 
 impl Admin {
-    /// What was answered here, and by the gateways that report here.
+    /// What was answered and used here, and by the gateways and workers that report here.
     fn all_traffic(&self) -> TrafficReport {
         let mut sum = self.handle.stats().nodes.traffic();
         sum.add(&TrafficReport::of(&self.latencies));
+        sum.add(&TrafficReport::used(self.own.used()));
         sum
     }
 }
@@ -194,8 +199,10 @@ fn endpoints() -> OpenApiRouter<Admin> {
         .routes(routes!(requests::trace))
         .routes(routes!(logs::logs))
         .routes(routes!(snapshots::list, snapshots::create))
+        .routes(routes!(snapshots::verify))
         .routes(routes!(migrations::list, migrations::start, migrations::cancel))
         .routes(routes!(migrations::get, migrations::cancel_one))
+        .routes(routes!(migrations::course::course))
         .routes(routes!(migrations::pause))
         .routes(routes!(migrations::resume))
         .routes(routes!(autoscaler::get))

@@ -1,16 +1,19 @@
-//! Snapshots: those there are, and one more.
+//! Snapshots: those there are, one more, and whether one is whole.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use serde::Serialize;
+use styx_driver::snapshots::NoSnapshot;
+use styx_storage::snapshot::SnapshotError;
+use tokio::sync::Semaphore;
 use utoipa::ToSchema;
 
 use super::schemas;
 use crate::handle::Handle;
-use crate::http::ApiError;
+use crate::http::{ApiError, shorten};
 use crate::snapshots::{SnapshotSummary, SnapshotView};
 use crate::stats::Stats;
 
@@ -57,10 +60,7 @@ pub async fn list(State(handle): State<Handle>) -> Result<Json<SnapshotList>, Ap
     let place = Some(store.location().url().to_owned());
     // The store's calls block.
     let listed = tokio::task::spawn_blocking(move || store.list()).await;
-    let failed = |error: &dyn std::fmt::Display| {
-        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "SNAPSHOT_STORE", error.to_string())
-    };
-    let listed = listed.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
+    let listed = listed.map_err(|error| unreadable(&error))?.map_err(|error| unreadable(&error))?;
     let snapshots = listed.iter().map(SnapshotView::from).collect();
     Ok(Json(SnapshotList { snapshots, place, log, last: Some(stats.last()) }))
 }
@@ -69,4 +69,55 @@ pub async fn list(State(handle): State<Handle>) -> Result<Json<SnapshotList>, Ap
 #[utoipa::path(post, path = "/v1/snapshots", responses((status = 201, body = schemas::SnapshotSummary)))]
 pub async fn create(State(handle): State<Handle>) -> Result<(StatusCode, Json<SnapshotSummary>), ApiError> {
     Ok((StatusCode::CREATED, Json(handle.snapshot().await?)))
+}
+
+/// What was found of a snapshot whose every byte was read.
+#[derive(Serialize, ToSchema)]
+pub struct SnapshotVerified {
+    sequence: u64,
+    /// Entries in all parts, deletions included.
+    entries: u64,
+    bytes: u64,
+    /// All that is wrong; empty if the snapshot is whole.
+    damage: Vec<String>,
+}
+
+/// Snapshots are read one at a time: who waits for another one to be read takes nothing from calls meanwhile.
+static READING: Semaphore = Semaphore::const_new(1);
+
+/// Reads and checks every byte of a snapshot
+#[utoipa::path(
+    post,
+    path = "/v1/snapshots/{sequence}/verify",
+    params(("sequence" = u64, Path)),
+    responses((status = 200, body = SnapshotVerified))
+)]
+pub async fn verify(
+    State(handle): State<Handle>,
+    Path(sequence): Path<String>,
+) -> Result<Json<SnapshotVerified>, ApiError> {
+    let store = handle.stats().snapshots.store.get().cloned().ok_or(NoSnapshot::Off)?;
+    let unknown = || {
+        ApiError::new(StatusCode::NOT_FOUND, "NO_SNAPSHOTS", format!("there is no snapshot \"{}\"", shorten(&sequence)))
+            .hint("GET /v1/snapshots lists those there are: old ones go when new ones are taken")
+    };
+    let sequence: u64 = sequence.parse().map_err(|_| unknown())?;
+    let _alone = READING.acquire().await.map_err(|error| unreadable(&error))?;
+    // The store's calls block.
+    let read = tokio::task::spawn_blocking(move || store.verify(sequence, 1, &|_| {}));
+    let (entries, bytes, damage) = match read.await.map_err(|error| unreadable(&error))? {
+        Ok(read) => (read.entries, read.progress.bytes, read.damage),
+        Err(SnapshotError::NoSuchSnapshot { .. }) => return Err(unknown()),
+        Err(error) if error.is_damage() => (0, 0, vec![error]),
+        Err(error) => return Err(unreadable(&error)),
+    };
+    let damage: Vec<String> = damage.iter().map(ToString::to_string).collect();
+    for what in &damage {
+        tracing::error!(code = "SNAPSHOT_DAMAGED", "snapshot {sequence} was read: {what}");
+    }
+    Ok(Json(SnapshotVerified { sequence, entries, bytes, damage }))
+}
+
+fn unreadable(error: &dyn std::fmt::Display) -> ApiError {
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "SNAPSHOT_STORE", error.to_string())
 }

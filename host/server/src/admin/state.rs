@@ -93,7 +93,7 @@ pub async fn get(
             "UNKNOWN_ENTITY",
             format!("operator \"{operator}\" has no entity \"{}\"", shorten(&key)),
         )
-        .hint(format!("GET /v1/state/{app}/{operator} lists those there are"))
+        .hint(format!("`styx state scan {app}/{operator}`, or GET /v1/state/{app}/{operator}, lists those there are"))
     })?;
     Ok(Json(EntityView { app, operator, key, encoded: EncodedValue::of(&value), partition, epoch }))
 }

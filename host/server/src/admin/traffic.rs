@@ -15,7 +15,7 @@ pub struct Traffic {
     outcomes: Vec<OutcomeView>,
     /// Requests that ended in an error, by its code.
     errors: Vec<ErrorView>,
-    /// Functions that were called, the first thousand that were deployed; all others are one, `other`.
+    /// Functions that were called, also by others, the first thousand that were deployed; all others are one, `other`.
     functions: Vec<FunctionTraffic>,
 }
 
@@ -33,6 +33,10 @@ pub struct FunctionTraffic {
     /// Of all together.
     seconds: f64,
     buckets: Vec<BucketView>,
+    /// How often it was run, for requests and for other functions, also where that had no effect and was made again.
+    invocations: u64,
+    /// Fuel of all invocations, without that of what they called.
+    fuel: u64,
 }
 
 impl FunctionTraffic {
@@ -47,6 +51,8 @@ impl FunctionTraffic {
             failed: sum(&[Refused, Failed, Overloaded]),
             seconds: seconds(&counts.duration),
             buckets: buckets(&counts.duration),
+            invocations: counts.invocations,
+            fuel: counts.fuel,
             app: counts.app,
             operator: counts.operator,
             function: counts.function,
@@ -96,8 +102,8 @@ impl OutcomeView {
 
 /// How many requests were answered, how, and how long they took
 ///
-/// Sums since the process began. In a cluster: of all gateways together, as each has reported it within the last two seconds, and
-/// with what those had answered that are no more; a gateway has its own figures at `/metrics`.
+/// Sums since the process began. In a cluster: of all gateways and workers together, as each has reported it within the last two seconds, and
+/// with the figures of those that are no more; each has its own at `/metrics`.
 #[utoipa::path(get, path = "/v1/traffic", responses((status = 200, body = Traffic)))]
 pub async fn traffic(State(admin): State<Admin>) -> Json<Traffic> {
     let sum = admin.all_traffic();

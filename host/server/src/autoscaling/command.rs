@@ -2,17 +2,23 @@
 
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use styx_driver::autoscale::{Decision, Wish};
 use styx_driver::wire::{Overview, WorkerStatus};
-use tokio::process::Command;
+use tokio::io::AsyncReadExt;
+use tokio::process::{ChildStderr, Command};
 use tokio::time::timeout;
 
 use crate::autoscale_stats::Ran;
 
 /// Bytes of what a command complains of that are shown.
 const COMPLAINT_MAX: usize = 300;
+
+/// How long it is waited for what a command that failed has complained of. A process that it has left behind may still have its
+/// output.
+const COMPLAINT_WAIT: Duration = Duration::from_millis(500);
 
 /// What a command is called with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,28 +50,44 @@ impl Order {
     }
 }
 
-/// Runs it, and waits for its end.
+/// Runs it, and waits for its end; not for that of processes that it leaves behind, as a worker may be.
 pub(super) async fn run(program: &Path, order: &Order, most: Duration) -> Ran {
     let mut command = Command::new(program);
     command.args(order.arguments()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     // One that hangs is ended.
     command.kill_on_drop(true);
-    let child = match command.spawn() {
+    let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => return Ran::Failed(format!("{} cannot be started: {error}", program.display())),
     };
-    match timeout(most, child.wait_with_output()).await {
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let listens = child.stderr.take().map(|stderr| tokio::spawn(listen(stderr, said.clone())));
+    match timeout(most, child.wait()).await {
         Err(_) => {
             Ran::Failed(format!("{} has not ended within {}", program.display(), humantime::format_duration(most)))
         }
         Ok(Err(error)) => Ran::Failed(format!("{}: {error}", program.display())),
-        Ok(Ok(output)) if output.status.success() => Ran::Done,
-        Ok(Ok(output)) => {
-            let complaint = String::from_utf8_lossy(&output.stderr);
+        Ok(Ok(status)) if status.success() => Ran::Done,
+        Ok(Ok(status)) => {
+            if let Some(listens) = listens {
+                drop(timeout(COMPLAINT_WAIT, listens).await);
+            }
+            let complaint = said.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let complaint = String::from_utf8_lossy(&complaint);
             let complaint: String = complaint.trim().chars().take(COMPLAINT_MAX).collect();
             let said = if complaint.is_empty() { String::new() } else { format!(": {complaint}") };
-            Ran::Failed(format!("{} ended with {}{said}", program.display(), output.status))
+            Ran::Failed(format!("{} ended with {status}{said}", program.display()))
         }
+    }
+}
+
+/// Keeps the beginning of what is said; reads the rest as well, so that nobody fails who goes on saying something.
+async fn listen(mut stderr: ChildStderr, said: Arc<Mutex<Vec<u8>>>) {
+    let mut bytes = [0; 4096];
+    while let Ok(read @ 1..) = stderr.read(&mut bytes).await {
+        let mut said = said.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let room = (4 * COMPLAINT_MAX).saturating_sub(said.len());
+        said.extend_from_slice(&bytes[..read.min(room)]);
     }
 }
 
@@ -148,6 +170,16 @@ mod tests {
         let began = Instant::now();
         let Ran::Failed(why) = run(&slow, &order(), Duration::from_millis(200)).await else { panic!("it hangs") };
         assert!(why.ends_with("has not ended within 200ms") && began.elapsed() < Duration::from_secs(20), "{why}");
+        // What it leaves behind, and has its output, is not waited for.
+        let began = Instant::now();
+        let leaves = program(directory.path(), "sleep 60 & echo $! > \"$0.left\"");
+        assert_eq!(run(&leaves, &order(), Duration::from_secs(20)).await, Ran::Done);
+        let bad = program(directory.path(), "sleep 60 & echo $! >> \"$0.left\"; echo no machine is left >&2; exit 3");
+        let Ran::Failed(why) = run(&bad, &order(), Duration::from_secs(20)).await else { panic!("it failed") };
+        assert!(why.ends_with("3: no machine is left") && began.elapsed() < Duration::from_secs(20), "{why}");
+        for left in std::fs::read_to_string(directory.path().join("scale.left")).unwrap().lines() {
+            assert!(std::process::Command::new("kill").arg(left).status().unwrap().success());
+        }
         let none = directory.path().join("none");
         let Ran::Failed(why) = run(&none, &order(), Duration::from_secs(20)).await else { panic!("it is not there") };
         assert!(why.contains("cannot be started"), "{why}");

@@ -13,6 +13,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use self::command::Order;
 use crate::autoscale_stats::{Decided, Ran};
 use crate::clock;
+use crate::cluster::coordinator::shares;
 use crate::handle::Handle;
 
 /// How long workers may take to say what they have counted.
@@ -31,6 +32,8 @@ pub struct AutoscaleOptions {
     pub command: Option<PathBuf>,
     /// How long it may take.
     pub command_max: Duration,
+    /// A balance is begun when it is wanted, which no command is needed for.
+    pub balances: bool,
 }
 
 /// A change that is to be made, or made again.
@@ -64,9 +67,20 @@ pub(crate) async fn run(handle: Handle, options: AutoscaleOptions) {
         let counts: Vec<WorkerCounts> = statuses.iter().map(counts).collect();
         let now = styx_driver::time::Instant(started.elapsed().as_micros() as u64);
         let decision = scaler.look(now, &counts, blocked);
-        let decided = Decided { at: clock::now(), decision: decision.clone(), ran: None };
+        let decided = Decided { at: clock::now(), decision: decision.clone(), ran: None, balanced: None };
         shown.looked(decided);
-        if let (true, Some(overview)) = (decision.wish != Wish::Stay, &overview) {
+        if decision.wish == Wish::Balance {
+            tracing::info!("partitions should be balanced: {}", decision.reason);
+            if options.balances {
+                let begun = shares::balance(&handle, options.interval).await;
+                match &begun {
+                    Ok(id) => tracing::info!("partitions are balanced by migration {id}"),
+                    Err(why) => tracing::info!("partitions are not balanced: {why}"),
+                }
+                shown.balanced(begun);
+            }
+        }
+        if let (Wish::Out | Wish::In, Some(overview)) = (decision.wish, &overview) {
             let Decision { workers, wanted, reason, .. } = &decision;
             tracing::info!(workers, wanted, "there should be {wanted} workers: {reason}");
             let order = Order::of(&decision, overview, &statuses);

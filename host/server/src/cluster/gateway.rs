@@ -6,8 +6,9 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Select, Sender, unbounded};
 use styx_driver::gateway::{GatewayDriver, GatewayEffect, GatewayEvent, TICK};
+use styx_driver::network::NetworkEvent;
 use styx_driver::wire::{Envelope, Response};
-use styx_transport::{Hello, Incoming, Network, NodeId, NodeKind, Options, SendError, same_build};
+use styx_transport::{Hello, Network, NodeId, NodeKind, Options, SendError, same_build};
 use tokio::sync::{oneshot, watch};
 
 use super::{COORDINATOR, network_event};
@@ -69,7 +70,7 @@ impl GatewayNode {
         let hello = Hello::new(NodeKind::Gateway, id, options.name, 0);
         let network = Network::start(hello, options.network, same_build, move |event| {
             // The thread has ended only when the gateway has.
-            let _ = events.send(event);
+            let _ = events.send(network_event::read(event));
         });
         let network = Arc::new(network.await?);
         network.connect(COORDINATOR, options.coordinators.first().expect("there is a coordinator").clone());
@@ -125,7 +126,7 @@ struct Shell {
     handle: Handle,
     network: Arc<Network>,
     requests: Receiver<Request>,
-    incoming: Receiver<Incoming>,
+    incoming: Receiver<NetworkEvent>,
 }
 
 impl Shell {
@@ -153,7 +154,7 @@ impl Shell {
                     None => {}
                 }
                 if let Some(incoming) = incoming {
-                    self.step(Event::Network(network_event::read(incoming)), &mut effects);
+                    self.step(Event::Network(incoming), &mut effects);
                 }
             }
             self.step(Event::Settled, &mut effects);

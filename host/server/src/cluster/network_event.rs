@@ -7,7 +7,7 @@ use styx_protocol::ids::Generation;
 use styx_protocol::message::Message;
 use styx_transport::{Incoming, Reason};
 
-/// Reads what has come.
+/// Reads what has come, where it comes: connections have several threads, and their driver one.
 pub(super) fn read(incoming: Incoming) -> NetworkEvent {
     match incoming {
         Incoming::Message { peer, generation, body } => NetworkEvent::Message {

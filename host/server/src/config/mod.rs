@@ -22,6 +22,7 @@ use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, value_parser};
 use serde::Serialize;
 use styx_engine::{CALL_DEPTH_MAX, Determinism, Long, MEMORY_BYTES_MAX};
 use styx_protocol::deployment::Limits;
+use styx_protocol::modes::Modes;
 use styx_storage::log::kafka::Settings;
 use styx_storage::snapshot::StoreLocation;
 use styx_transport::Compress;
@@ -33,7 +34,7 @@ use environment::variable;
 use layers::Layers;
 use values::{
     address, at_most, bounds, bytes, comma_separated, count, determinism, determinism_text, http_url, kafka_options,
-    lease_term, shown_bounds, some_time,
+    lease_term, modes_text, shown_bounds, some_time,
 };
 
 pub use layers::{Flags, refused_value};
@@ -161,6 +162,11 @@ pub struct ServerConfig {
     #[arg(help_heading = roles::DATA, long, value_name = "off|all|N", value_parser = determinism, default_value = "1000")]
     #[serde(serialize_with = "determinism_text")]
     pub determinism_check: Determinism,
+    /// Which parts of the protocol are on, to measure what the others are worth: `aria`, `reordering`, `fallback`, or
+    /// `caching` for all; the same in all processes, for as long as there is the data
+    #[arg(help_heading = roles::DATA, long, value_name = "PART", default_value_t)]
+    #[serde(serialize_with = "modes_text")]
+    pub modes: Modes,
 
     /// Where clients call functions
     #[arg(help_heading = roles::INGRESS, long, value_name = "ADDR", default_value = "127.0.0.1:8080")]

@@ -160,7 +160,7 @@ fn every_setting_says_what_it_is_for_and_which_roles_take_it() {
             assert!(<Role as clap::ValueEnum>::from_str(role, false).is_ok(), "{key}: {heading}");
         }
     }
-    assert_eq!(ServerConfig::keys().len(), 72);
+    assert_eq!(ServerConfig::keys().len(), 73);
 }
 
 #[test]
@@ -180,6 +180,7 @@ fn every_setting_is_read_as_it_is_written() {
             (None, "KIND") => "memory".into(),
             (None, "MIN..MAX") => "1..4".into(),
             (None, "PERCENT") => "50".into(),
+            (None, "PART") => "fallback".into(),
             (None, "KEY=VALUE") => "client.rack=r".into(),
             (None, _) => "x".into(),
         };

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytesize::ByteSize;
 use serde::{Serialize, Serializer};
 use styx_engine::Determinism;
+use styx_protocol::modes::Modes;
 use styx_storage::log::kafka::Settings;
 
 /// Kind of the log, and where it is.
@@ -203,6 +204,10 @@ impl Serialize for Sample {
             Sample::OneIn(many) => serializer.collect_str(many),
         }
     }
+}
+
+pub(super) fn modes_text<S: Serializer>(modes: &Modes, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(modes)
 }
 
 pub(super) fn determinism_text<S: Serializer>(check: &Determinism, serializer: S) -> Result<S::Ok, S::Error> {

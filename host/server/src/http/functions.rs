@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::latency::{Histogram, OUTCOMES, Outcome};
 
 /// Most functions that are counted by themselves; all others together are `other`.
-pub const SERIES_MAX: usize = 1000;
+pub const SERIES_MAX: usize = styx_engine::COUNTED_MAX;
 
 /// Counters of one function.
 #[derive(Debug)]

@@ -127,7 +127,7 @@ impl Nodes {
         known
     }
 
-    /// What all gateways have answered together, since each began.
+    /// What all gateways have answered together and functions have used on all workers, since each began.
     pub fn traffic(&self) -> TrafficReport {
         let mut reports = self.lock();
         reports.read(Instant::now());

@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use styx_driver::wire::Envelope;
+use styx_engine::{FunctionUse, Tallies};
 use styx_transport::Network;
 
 use super::{Disk, EVERY, NodeReport, NodeRole, TrafficReport};
@@ -26,12 +27,13 @@ pub struct Own {
     admin: Option<String>,
     ingress: Option<String>,
     latencies: Option<Arc<Latencies>>,
+    tallies: Option<Arc<Tallies>>,
 }
 
 impl Own {
     pub fn new(role: NodeRole, name: String) -> Self {
         LazyLock::force(&BEGUN);
-        Own { role, name, data_dir: None, admin: None, ingress: None, latencies: None }
+        Own { role, name, data_dir: None, admin: None, ingress: None, latencies: None, tallies: None }
     }
 
     /// The same, whose data is there.
@@ -62,6 +64,28 @@ impl Own {
         self
     }
 
+    /// The same, which executes functions and reports what they use.
+    #[must_use]
+    pub fn with_tallies(mut self, tallies: Arc<Tallies>) -> Self {
+        self.tallies = Some(tallies);
+        self
+    }
+
+    /// What functions have used here.
+    pub fn used(&self) -> Vec<FunctionUse> {
+        self.tallies.as_ref().map(|tallies| tallies.used()).unwrap_or_default()
+    }
+
+    /// What its ingress has answered, and what functions have used; none where neither happens.
+    fn traffic(&self) -> Option<TrafficReport> {
+        let answered = self.latencies.as_deref().map(TrafficReport::of);
+        let used = self.tallies.is_some().then(|| TrafficReport::used(self.used()));
+        answered.into_iter().chain(used).reduce(|mut sum, more| {
+            sum.add(&more);
+            sum
+        })
+    }
+
     pub fn report(&self) -> NodeReport {
         let disk = self.data_dir.as_deref().and_then(|directory| space(directory).ok());
         NodeReport {
@@ -75,7 +99,7 @@ impl Own {
             disk: disk.map(|(free, total)| Disk { free, total }),
             admin: self.admin.clone(),
             ingress: self.ingress.clone(),
-            traffic: self.latencies.as_deref().map(TrafficReport::of),
+            traffic: self.traffic(),
         }
     }
 }

@@ -57,6 +57,6 @@ pub struct NodeReport {
     pub admin: Option<String>,
     /// Where it takes calls, if it does.
     pub ingress: Option<String>,
-    /// What its ingress has answered.
+    /// What its ingress has answered, and what functions have used here.
     pub traffic: Option<TrafficReport>,
 }

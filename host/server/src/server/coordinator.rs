@@ -186,6 +186,7 @@ fn options(
         name: config.name.clone().unwrap_or_else(|| "coordinator".into()),
         network: network(config, NodeKind::Coordinator)?,
         workers: config.workers,
+        modes: config.modes,
         partitions: config.partitions,
         epoch_max_wait: config.epoch_max_wait,
         backlog_max: config.backlog_max,
@@ -223,5 +224,6 @@ fn autoscale(config: &ServerConfig, min: u32, max: u32) -> AutoscaleOptions {
         interval,
         command: config.autoscale_command.clone(),
         command_max: AUTOSCALE_COMMAND_MAX,
+        balances: config.join_shares,
     }
 }

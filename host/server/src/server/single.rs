@@ -66,13 +66,13 @@ impl Server {
             app_state_max: config.app_state,
             partitions: config.partitions,
             retention: retention(config),
-            engine: engine.engine_hash(),
+            engine: config.modes.hash(engine.engine_hash()).0,
+            modes: config.modes,
             snapshots: snapshots(config, &components),
             executing: Some(executing.clone()),
             quarantine_after: config.quarantine_after,
             controls: quarantine::skipped(&config.skip_tid),
             recorder: recorder.clone(),
-            ..SingleOptions::default()
         };
         let node = SingleNode::start(
             options,
@@ -91,6 +91,7 @@ impl Server {
         let own = Own::new(NodeRole::Single, config.name.clone().unwrap_or_else(|| "styx".into()))
             .with_data(config.data_dir.clone())
             .with_admin(Some(admin_addr.to_string()))
+            .with_tallies(engine.tallies().clone())
             .with_ingress(ingress_url(config, ingress_addr));
         let api = Admin::new(node.handle().clone(), options, shutdown.clone(), own)
             .with_deploys(Deploys { engine, components })

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use styx_engine::Cluster;
-use styx_protocol::modes::Modes;
 use tokio::task::JoinHandle;
 
 use super::cluster_tls::network;
@@ -56,7 +55,7 @@ impl WorkerServer {
             network,
             coordinators: config.coordinator.clone(),
             threads: config.threads,
-            modes: Modes::default(),
+            modes: config.modes,
             epoch_size_max: config.epoch_max_size,
             epoch_fuel_max: config.epoch_max_fuel,
             backlog_max: config.backlog_max,
@@ -67,6 +66,7 @@ impl WorkerServer {
             executing: executing.clone(),
             recorder: Arc::new(Recorder::sampling(config.trace_sample.one_in())),
         };
+        let tallies = engine.tallies().clone();
         let worker = WorkerNode::start(options, engine, components).await;
         let worker = worker.map_err(|error| not_started(&error, config.cluster_addr))?;
         let cluster = worker.address().expect("it listens");
@@ -74,6 +74,7 @@ impl WorkerServer {
         let admin_addr = admin.as_ref().map(|admin| admin.address);
         let own = Own::new(NodeRole::Worker, name)
             .with_data(config.data_dir.clone())
+            .with_tallies(tallies)
             .with_admin(admin_addr.map(|address| address.to_string()));
         let api = Admin::new(worker.handle().clone(), Arc::new(config.http()), shutdown.clone(), own.clone());
         let reporter = Reporter { own, network: worker.network().clone(), shutdown: shutdown.clone() };

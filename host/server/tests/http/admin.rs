@@ -47,7 +47,7 @@ async fn every_endpoint_is_there_and_described() {
             }
         }
     }
-    assert_eq!(operations, 49);
+    assert_eq!(operations, 51);
     for (method, path, status, code) in [
         (Method::GET, "/v1/nothing", 404, "NOT_FOUND"),
         (Method::POST, "/v1/cluster", 405, "METHOD_NOT_ALLOWED"),
@@ -113,6 +113,23 @@ async fn responses_are_what_the_document_says() {
     let mut schema = document["components"]["schemas"]["Error"].clone();
     schema["components"] = document["components"].clone();
     assert!(jsonschema::validator_for(&schema).unwrap().is_valid(&missing.json()), "{}", missing.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_only_looks_is_not_among_those_who_have_changed_something() {
+    let server = Server::with_item(HttpOptions::default()).await;
+    assert_eq!(server.get("/v1/tokens").await.status, 200);
+    assert_eq!(told(server.to_admin(Method::HEAD, "/v1/tokens")).await.status, 200);
+    assert_eq!(told(server.to_admin(Method::DELETE, "/v1/tokens/0a")).await.status, 404);
+    let audit = server.get("/v1/audit").await.json();
+    let changes: Vec<(&str, &str)> = audit["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| (entry["method"].as_str().unwrap(), entry["path"].as_str().unwrap()))
+        .collect();
+    assert_eq!(changes.first(), Some(&("DELETE", "/v1/tokens/0a")));
+    assert!(changes.iter().all(|(method, _)| !["GET", "HEAD"].contains(method)), "{changes:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

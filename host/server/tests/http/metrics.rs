@@ -60,11 +60,20 @@ async fn what_is_measured_is_described() {
         "styx_function_calls_total{app=\"app\",operator=\"item\",function=\"store\",outcome=\"committed\"} 1",
         "styx_function_calls_total{app=\"app\",operator=\"item\",function=\"fail\",outcome=\"aborted\"} 1",
         "styx_function_duration_seconds_count{app=\"app\",operator=\"item\",function=\"store\"} 1",
+        "styx_function_invocations_total{app=\"app\",operator=\"item\",function=\"store\"} 1",
+        "styx_function_invocations_total{app=\"app\",operator=\"item\",function=\"fail\"} 1",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}: {text}");
     }
     let traffic = server.get("/v1/traffic").await.json();
-    assert_eq!(traffic["functions"].as_array().unwrap().len(), 2, "{traffic}");
+    let functions = traffic["functions"].as_array().unwrap();
+    assert_eq!(functions.len(), 2, "{traffic}");
+    for function in functions {
+        let (name, fuel) = (function["function"].as_str().unwrap(), function["fuel"].as_u64().unwrap());
+        assert!(fuel > 0 && function["invocations"] == 1, "{function}");
+        let line = format!("styx_function_fuel_total{{app=\"app\",operator=\"item\",function=\"{name}\"}} {fuel}");
+        assert!(text.lines().any(|found| found == line), "{line}: {text}");
+    }
 }
 
 /// Names of metrics in a text: what begins as ours do.

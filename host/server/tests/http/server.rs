@@ -127,6 +127,7 @@ impl Server {
         let (ingress, ingress_addr) = listen().await;
         let (admin, admin_addr) = listen().await;
         let own = Own::new(NodeRole::Single, "styx".into()).with_data(directory.path().to_owned());
+        let own = own.with_tallies(engine.tallies().clone());
         let api = Admin::new(worker.handle().clone(), options, shutdown.clone(), own)
             .with_deploys(Deploys { engine, components })
             .with_calls(calls.clone(), Some(ingress_addr));

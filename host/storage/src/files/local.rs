@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::fs::FallocateFlags;
 
-use super::{FileSystem, Opening, RandomAccessFile};
+use super::{FileSystem, Opening, RandomAccessFile, closing};
 
 /// The file system of this machine.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,12 @@ impl FileSystem for LocalFileSystem {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        fs::remove_file(path)
+        let file = File::open(path);
+        fs::remove_file(path)?;
+        if let Ok(file) = file {
+            closing::close(file);
+        }
+        Ok(())
     }
 
     fn sync_directory(&self, path: &Path) -> io::Result<()> {

@@ -4,6 +4,7 @@
 //! simulation. What a call promises is what POSIX promises: bytes last once they are synced, a name once its directory
 //! is.
 
+mod closing;
 mod local;
 mod memory;
 

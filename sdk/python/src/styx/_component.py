@@ -7,16 +7,15 @@ import wit_world
 from styx import _exports, _report, determinism
 
 try:
-    _invoke, _describe = _exports.exports_of_app()
+    _describe = _exports.exports_of_app()
 except BaseException as error:
     print(_report.line_of(error), file=_exports.original_stderr, flush=True)
     raise
 
 
 class WitWorld(wit_world.WitWorld):
-    """The exports of the world `function`."""
+    """What the component exports besides `invoke`, which is `_native`'s."""
 
-    invoke = staticmethod(_invoke)
     describe = staticmethod(_describe)
 
 

@@ -4,6 +4,7 @@ Everything in here happens while the component is built. `_styx_entry` is genera
 module. An error is reported as one JSON line that `styx.build` understands.
 """
 
+import functools
 import gc
 import sys
 
@@ -12,20 +13,22 @@ sys.dont_write_bytecode = True  # the project's directory stays as it is
 from componentize_py_types import Err
 from wit_world.imports import calls, context, logging, state, types
 
-from styx import __version__, _report, console, determinism, reference, runtime
+from styx import __version__, _native, _report, codec, console, context as contexts, determinism, reference, runtime
 from styx.errors import CallFailed
-from styx.operator import declared
+from styx.operator import ENTRIES, declared
+from styx.state import State
 
 
 class _Imports:
     """The component's imports as `styx.imports.Imports`."""
 
-    get_own = staticmethod(state.get_own)
-    put_own = staticmethod(state.put_own)
+    get_own = staticmethod(_native.get_own)
+    put_own = staticmethod(_native.put_own)
     delete_own = staticmethod(state.delete_own)
-    get = staticmethod(state.get)
-    put = staticmethod(state.put)
+    get = staticmethod(_native.get)
+    put = staticmethod(_native.put)
     delete = staticmethod(state.delete)
+    call = staticmethod(_native.call)
     call_async = staticmethod(calls.call_async)
     app = staticmethod(context.app)
     tid = staticmethod(context.tid)
@@ -37,14 +40,6 @@ class _Imports:
     def scan(prefix, lower, upper, limit, reverse):
         key_range = state.KeyRange(prefix, _bound(lower), _bound(upper))
         return state.scan(key_range, limit, reverse)
-
-    @staticmethod
-    def call(operator, key, function, args):
-        try:
-            return calls.call(operator, key, function, args)
-        except Err as error:
-            failure = error.value
-        raise CallFailed(failure.message, failure.code)
 
     @staticmethod
     def log(level, message):
@@ -74,7 +69,7 @@ determinism.install_uuid()
 
 
 def exports_of_app():
-    """Imports the app. Returns `invoke` and `describe`; raises what the app does, and what is wrong with it."""
+    """Imports the app, whose functions `invoke` runs from then on. Returns `describe`; raises what the app does, and what is wrong with it."""
     import _styx_entry  # noqa: F401
 
     functions = runtime.functions_of(declared)
@@ -82,7 +77,44 @@ def exports_of_app():
     reference.running.imports = _Imports
     if not operators:
         raise _report.nothing_registered()
-    return runtime.make_invoke(functions, _Imports, failure), lambda: _description(operators)
+    _install(functions)
+    return lambda: _description(operators)
+
+
+def _install(functions):
+    """Decides once what of the app is done in C (`sdk/python/native`): invocations and calls whose arguments need no conversion."""
+    host = contexts.Host(_Imports)
+    ready = runtime.ready(functions, host)
+    run = {
+        name: (function, function.python, state, *function.untouched(), function.exact_result)
+        for name, (function, state) in ready.items()
+    }
+    called: dict = {}
+    for function in functions.values():
+        python = getattr(function, "declared", None)
+        for operator, entry in getattr(python, ENTRIES, {}).items():
+            count, converts = len(entry.parameter_names), entry.read_result is not None
+            called.setdefault(python, {})[operator] = (entry, operator, entry.name, count, converts)
+    _native.install(
+        contexts.Context("", host.state, host, next(iter(functions.values()), None)),
+        run,
+        called,
+        contexts.Context,
+        host,
+        runtime.make_invoke(ready, host, failure),
+        functools.partial(runtime.failed, _Imports),
+        determinism.invocation,
+        codec._scan,
+        codec.from_json,
+        codec._encode,
+        codec._open_containers,
+        CallFailed,
+        contexts._converted,
+        State.get,
+        State.put,
+        contexts.Context.call,
+    )
+    _native.methods(State, contexts.Context)
 
 
 def _description(operators):

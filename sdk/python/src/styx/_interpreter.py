@@ -15,7 +15,7 @@ from importlib.util import spec_from_file_location
 import wit_world
 from wit_world.imports import state
 
-from styx import _exports, determinism
+from styx import _exports, _native, determinism
 
 # Of a package that is not frozen into the interpreter: those that are say where it would be.
 _LIBRARY = os.path.dirname(os.path.dirname(logging.__file__))
@@ -80,7 +80,7 @@ def _load(function, key, args):
     for output in outputs:
         output._original = _Nowhere()
     try:
-        WitWorld.invoke, WitWorld.describe = map(staticmethod, _exports.exports_of_app())
+        WitWorld.describe = staticmethod(_exports.exports_of_app())
     except BaseException as error:
         raise _exports.failure("NOT_LOADED", f"{type(error).__name__}: {error}") from None
     finally:
@@ -93,9 +93,7 @@ def _load(function, key, args):
 
 
 class WitWorld(wit_world.WitWorld):
-    """The exports of the world `function`, once there is an app."""
-
-    invoke = staticmethod(_load)
+    """The exports, once there is an app."""
 
     def describe(self):
         raise NotImplementedError("there is no app")
@@ -115,5 +113,6 @@ def _copy_library(target):
         file.write(_LIBRARY)
 
 
+_native.call_in_python(_load)
 _copy_library("/0/library")
 _exports.freeze()

@@ -45,17 +45,15 @@ def build(entry: str, *, wit: Path, project: Path, deps: Path | None, output: Pa
             raise BuildError(f"{what}: {folder} does not exist")
     tool = _componentize_py()
     with tempfile.TemporaryDirectory(prefix="styx-build-") as folder:
-        generated = Path(folder)
+        generated, sdk = _generated(Path(folder))
         (generated / "_styx_entry.py").write_text(
             f'"""Generated: imports the app."""\n\nimport {entry}  # noqa: F401\n'
         )
-        sdk = generated / "sdk"
-        _copy_sdk(sdk)
         # The project comes before its dependencies, as in a plain Python process.
         paths = [generated, sdk, project.resolve(), *([deps.resolve()] if deps else [])]
         _check(entry, sdk, project.resolve(), deps.resolve() if deps else None, paths)
-        partial = generated / "out.wasm"
-        said = _componentize(tool, "styx._component", wit, paths, partial)
+        partial = Path(folder) / "out.wasm"
+        said = _componentize(tool, "styx._component", _world(wit, Path(folder)), paths, partial)
         if said is not None:
             raise BuildError(_explain(said, paths, entry, deps))
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -67,21 +65,37 @@ def interpreter(*, wit: Path, output: Path) -> None:
     os.nice(15)  # Nobody waits for it, and builds that somebody waits for run beside it.
     tool = _componentize_py()
     with tempfile.TemporaryDirectory(prefix="styx-build-") as folder:
-        generated = Path(folder)
-        sdk, project, deps = (generated / name for name in ("sdk", "project", "deps"))
-        _copy_sdk(sdk)
+        generated, sdk = _generated(Path(folder))
+        project, deps = (Path(folder) / name for name in ("project", "deps"))
         project.mkdir()
         deps.mkdir()
         (generated / "library").mkdir()
         # The same places as those of an app.
         paths = [generated, sdk, project, deps]
-        partial = generated / "out.wasm"
-        said = _componentize(tool, "styx._interpreter", wit, paths, partial)
+        partial = Path(folder) / "out.wasm"
+        said = _componentize(tool, "styx._interpreter", _world(wit, Path(folder)), paths, partial)
         if said is not None:
             raise BuildError(_explain(said, paths, "the interpreter"))
         output.mkdir(parents=True, exist_ok=True)
         shutil.move(partial, output / "interpreter.wasm")
         shutil.move(generated / "library", output / "library")
+
+
+def _generated(folder: Path) -> tuple[Path, Path]:
+    """Directories for what is generated, and with the SDK. None is in another: libraries would be found twice."""
+    generated, sdk = folder / "generated", folder / "sdk"
+    generated.mkdir()
+    _copy_sdk(sdk)
+    return generated, sdk
+
+
+def _world(wit: Path, folder: Path) -> Path:
+    """The contract for componentize-py: all of it but the export that the SDK has in C."""
+    text = (wit / "guest.wit").read_text()
+    directory = folder / "wit"
+    directory.mkdir()
+    (directory / "guest.wit").write_text(re.sub(r"^ *export invoke:.*;\n", "", text, flags=re.MULTILINE))
+    return directory
 
 
 def _componentize(tool: list[str], module: str, wit: Path, paths: list[Path], output: Path) -> str | None:
@@ -92,6 +106,8 @@ def _componentize(tool: list[str], module: str, wit: Path, paths: list[Path], ou
     command += ["--output", str(output)]
     # Another virtual environment's packages must not slip in; the working directory must not either.
     environment = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")}
+    # Nor may those of the Python or the pipenv that it would find: they have the SDK as well, where its wheel is installed.
+    environment["PATH"] = str(output.parent)
     done = subprocess.run(
         command, capture_output=True, text=True, errors="replace", cwd=output.parent, env=environment
     )

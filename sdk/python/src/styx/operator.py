@@ -152,7 +152,8 @@ class Function:
             self._refuse("only plain functions can be registered")
         if inspect.isgeneratorfunction(python) or inspect.isasyncgenfunction(python):
             self._refuse("generators cannot be registered: return a list")
-        self._declared = python
+        #: What was registered, as the app's other code knows it.
+        self.declared = python
         self.is_async = inspect.iscoroutinefunction(python)
         if self.is_async and run is None:
             self.python = _awaited(python)
@@ -206,6 +207,16 @@ class Function:
         self.read_result = None if keeps_values(self.returns) else converter_of_shape(self.returns, strict=False)
         self._is_prepared = True
         return self
+
+    def untouched(self) -> tuple[tuple[type | None, ...] | None, int]:
+        """The types of arguments that need no conversion, None for one that may be anything; None if some always do. And how
+        many there must be."""
+        if any(
+            converter is not None and exact_type(parameter.shape) is None
+            for parameter, converter in zip(self.parameters, self._converters)
+        ):
+            return None, self._required_count
+        return tuple(exact_type(parameter.shape) for parameter in self.parameters), self._required_count
 
     def check_result(self, result: Any) -> None:
         """Refuses a result, not exactly of the hint's type, that clients are not promised. Raises `TypeError`."""
@@ -284,14 +295,14 @@ class Function:
 
     def _hints(self) -> dict[str, Any]:
         try:
-            return typing.get_type_hints(self._declared, include_extras=True)
+            return typing.get_type_hints(self.declared, include_extras=True)
         except Exception as error:
             # Find out whose hint it is: the error itself does not say.
-            for name, hint in _annotations(self._declared).items():
+            for name, hint in _annotations(self.declared).items():
                 what = "the result" if name == "return" else f"parameter '{name}'"
                 if isinstance(hint, str):
                     try:
-                        eval(hint, self._declared.__globals__)
+                        eval(hint, self.declared.__globals__)
                     except Exception as cause:
                         self._refuse(f"{what} has the type hint {hint!r}, which cannot be resolved: {cause}")
                 elif name != self._signature[0].name:

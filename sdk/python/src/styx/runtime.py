@@ -77,14 +77,25 @@ def describe(operators: Iterable[Operator]) -> list[dict[str, Any]]:
     ]
 
 
+def ready(table: dict[str, Function], host: Host) -> dict[str, tuple[Function, State]]:
+    """Each function, and the state that it sees."""
+
+    def state_of(function: Function) -> State:
+        if function.stored is None:
+            return host.state
+        return TypedState(host.imports, function.stored, may_write=not function.read_only)
+
+    return {name: (function, state_of(function)) for name, function in table.items()}
+
+
 def make_invoke(
-    table: dict[str, Function],
-    imports: Imports,
+    functions: dict[str, tuple[Function, State]],
+    host: Host,
     failure: Callable[[str, str], BaseException],
     *,
     keeps_cause: bool = False,
 ) -> Invoke:
-    """The export `invoke` over a table of functions. `failure(code, message)` makes what it raises.
+    """The export `invoke` over functions that are `ready`. `failure(code, message)` makes what it raises.
 
     With `keeps_cause` the exception that was behind it is its cause, for whoever
     reads a traceback; without, the locals of the failed frames are let go.
@@ -92,18 +103,10 @@ def make_invoke(
     This is the hot path: everything it needs is a local of the closure, and a
     small invocation makes one Context and nothing else.
     """
-    host = Host(imports)
-
-    def state_of(function: Function) -> State:
-        if function.stored is None:
-            return host.state
-        return TypedState(imports, function.stored, may_write=not function.read_only)
-
-    ready = {name: (function, state_of(function)) for name, function in table.items()}
 
     def invoke(name: str, key: str, args: bytes) -> bytes:
         try:
-            function, state = ready[name]
+            function, state = functions[name]
         except KeyError:
             raise failure(UNKNOWN_FUNCTION, f"there is no function {name} in this component") from None
         try:
@@ -123,9 +126,8 @@ def make_invoke(
                 function.check_result(result)
             return b"null" if result is None else to_json(result)
         except BaseException as error:  # SystemExit too: nothing may leave as a trap
-            code, message = failure_of(error, function)
+            code, message = failed(host.imports, function, error)
             cause = error if keeps_cause else None
-            _note(imports, function, error, code)
         finally:
             if invocation.is_dirty:
                 invocation.settle()
@@ -135,11 +137,13 @@ def make_invoke(
     return invoke
 
 
-def _note(imports: Imports, function: Function, error: BaseException, code: str) -> None:
-    """Logs where a refusal came from: its message is for the caller, not for the developer. A bug's says it anyway."""
-    if code == GUEST_EXCEPTION:
-        return
-    try:
-        imports.log("debug", f"{function} aborted by {type(error).__name__} at {origin_of(error)}")
-    except Exception:
-        pass  # the failure itself matters more
+def failed(imports: Imports, function: Function, error: BaseException) -> tuple[str, str]:
+    """The code and the message of what ended a function. Logs where a refusal came from: its message is for the caller, not for the
+    developer. A bug's says it anyway."""
+    code, message = failure_of(error, function)
+    if code != GUEST_EXCEPTION:
+        try:
+            imports.log("debug", f"{function} aborted by {type(error).__name__} at {origin_of(error)}")
+        except Exception:
+            pass  # the failure itself matters more
+    return code, message

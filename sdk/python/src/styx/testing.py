@@ -33,6 +33,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar, cast
 
+from styx import context as contexts
 from styx import determinism, errors, reference, runtime
 from styx.codec import from_json, to_json
 from styx.context import _target
@@ -115,8 +116,9 @@ class Host:
         self._transaction: _Transaction | None = None
         self._stack: list[_Call] = []
         self._bridge = _Bridge(self)
+        host = contexts.Host(self._bridge)
         self._invoke = runtime.make_invoke(
-            self._functions, self._bridge, lambda code, text: CallFailed(text, code), keeps_cause=True
+            runtime.ready(self._functions, host), host, lambda code, text: CallFailed(text, code), keeps_cause=True
         )
 
     # What a test does.

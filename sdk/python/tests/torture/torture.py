@@ -11,6 +11,7 @@ import uuid
 from dataclasses import dataclass
 from enum import Enum
 from random import randint
+from typing import Any
 
 from styx import CallFailed, Context, Entity, Operator
 
@@ -176,6 +177,64 @@ def bump(ctx: Context) -> dict:
     value["n"] += 1
     ctx.state.put(value)
     return value
+
+
+@evil.register
+def shown(ctx: Context, value: Any) -> str:
+    return repr(value)
+
+
+@evil.register
+def all_shown(ctx: Context, first: Any, second: str, third: int) -> str:
+    return repr([first, second, third])
+
+
+@evil.register
+def kept(ctx: Context) -> str:
+    return repr(ctx.state.get())
+
+
+@evil.register
+def keeps(ctx: Context, value: Any) -> list:
+    """Everything that crosses to the host and back."""
+    ctx.state.put(value)
+    ctx.state.put(value, "other")
+    own, other = ctx.state.get(), ctx.state.get("other")
+    assert repr(own) == repr(other)
+    return [repr(own), ctx.call(evil, "x", shown, value), ctx.call(evil, "x", all_shown, value, "two", 3)]
+
+
+@evil.register
+def by_keyword(ctx: Context) -> list:
+    ctx.state.put(value=1)
+    ctx.state.put(2, key="x")
+    results = [ctx.state.get(None), ctx.state.get(key="x"), ctx.state.get("none")]
+    ctx.state.put([3], None)
+    results.append(ctx.state.get(as_type=list[int]))
+    results.append(type(ctx.call(evil, "x", kept_length, value="abc")).__name__)
+    ctx.state.put("red")
+    results.append(ctx.state.get(as_type=Color).value)
+    return results
+
+
+@evil.register
+def kept_length(ctx: Context, value: str, more: int = 0) -> int:
+    return len(value) + more
+
+
+@evil.register
+def wrong_key(ctx: Context) -> None:
+    ctx.state.get(5)
+
+
+@evil.register
+def few_arguments(ctx: Context) -> None:
+    ctx.call(evil, "x", shown)
+
+
+@evil.register
+def after_a_call_by_name(ctx: Context) -> str:
+    return ctx.call("evil", "x", "shown", ctx.call(evil, "x", kept_length, "abc") + 2)
 
 
 class Shelf(Entity):

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use reqwest::{Method, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
 use styx_harness::Role;
 
 use super::migrations::migrate;
@@ -14,22 +14,17 @@ use crate::process::Endpoints;
 use crate::process::cluster::{Cluster, PATIENCE};
 use crate::process::load::Load;
 
-async fn partitions_of(cluster: &Cluster) -> Vec<u64> {
-    let workers = cluster.get("/v1/workers").await;
+fn partitions(workers: &Value) -> Vec<u64> {
     workers["workers"].as_array().into_iter().flatten().filter_map(|worker| worker["partitions"].as_u64()).collect()
+}
+
+async fn partitions_of(cluster: &Cluster) -> Vec<u64> {
+    partitions(&cluster.get("/v1/workers").await)
 }
 
 /// Waits until partitions are spread like that.
 async fn spreads(cluster: &Cluster, enough: impl Fn(&[u64]) -> bool) -> Vec<u64> {
-    let began = Instant::now();
-    loop {
-        let partitions = partitions_of(cluster).await;
-        if enough(&partitions) {
-            return partitions;
-        }
-        assert!(began.elapsed() < PATIENCE, "{partitions:?}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    partitions(&cluster.until("/v1/workers", |seen| enough(&partitions(seen))).await)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

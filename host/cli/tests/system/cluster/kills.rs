@@ -46,9 +46,8 @@ async fn kills_between_snapshots_lose_double_and_change_nothing() {
     cluster.snapshot().await;
     let (state, (epoch, _)) = (cluster.state(LISTS).await, cluster.position().await);
     kill_all(&mut cluster).await;
-    let newest = newest_part(cluster.directory().join("coordinator/snapshots")).await;
+    let (newest, middle) = newest_part(cluster.directory().join("coordinator/snapshots")).await;
     let mut bytes = std::fs::read(&newest).unwrap();
-    let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     std::fs::write(&newest, bytes).unwrap();
     start_all(&mut cluster).await;
@@ -107,8 +106,9 @@ async fn start_all(cluster: &mut Cluster) {
     cluster.settles(2, 0).await;
 }
 
-/// The file of the newest part of the newest snapshot, which some worker has to read.
-async fn newest_part(store: PathBuf) -> PathBuf {
+/// The file with the newest part of the newest snapshot, and the middle of that part: a byte that some worker has to read.
+/// What else the file holds may have been merged into other parts, and is read by nobody then.
+async fn newest_part(store: PathBuf) -> (PathBuf, usize) {
     let runtime = tokio::runtime::Handle::current();
     let find = move || {
         let place = StoreLocation::new(store.to_str().unwrap());
@@ -116,7 +116,8 @@ async fn newest_part(store: PathBuf) -> PathBuf {
         let store_at = SnapshotStore::open(&place, identity, &runtime).unwrap();
         let (manifest, _) = store_at.newest_complete(None).unwrap().expect("there is one");
         let newest = manifest.partitions.values().flatten().max_by_key(|part| part.epoch);
-        store.join(&newest.expect("something was written").object)
+        let part = newest.expect("something was written");
+        (store.join(&part.object), (part.offset + part.bytes / 2) as usize)
     };
     tokio::task::spawn_blocking(find).await.unwrap()
 }

@@ -16,6 +16,22 @@ async fn partitions_of(cluster: &Cluster) -> Vec<u64> {
     workers["workers"].as_array().unwrap().iter().map(|worker| worker["partitions"].as_u64().unwrap()).collect()
 }
 
+/// The same, the fewest first, of a cluster that may have stopped everything a moment ago.
+async fn spread(cluster: &Cluster) -> Vec<u64> {
+    let began = Instant::now();
+    loop {
+        let workers = cluster.get("/v1/workers").await;
+        let all = workers["workers"].as_array().into_iter().flatten();
+        let mut partitions: Vec<u64> = all.filter_map(|worker| worker["partitions"].as_u64()).collect();
+        if partitions.len() == 2 {
+            partitions.sort_unstable();
+            return partitions;
+        }
+        assert!(began.elapsed() < PATIENCE, "{workers}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 pub(super) async fn migrate(cluster: &Cluster, method: Method, body: Value) -> (StatusCode, Value) {
     let url = format!("http://{}/v1/migrations", cluster.admin());
     let response = cluster.http().request(method, url).json(&body).send().await.unwrap();
@@ -84,7 +100,7 @@ async fn partitions_move_without_snapshots_too() {
 /// No other snapshot is cut before somebody writes again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn owners_change_in_a_cluster_that_is_idle_since_its_last_snapshot() {
-    let cluster = Cluster::with_testkit(2).await;
+    let mut cluster = Cluster::with_testkit(2).await;
     assert_eq!(cluster.call("testkit/a/k/append", "[1]").await.status, 200);
     let taken = cluster.http().post(format!("http://{}/v1/snapshots", cluster.admin())).send().await.unwrap();
     assert!(taken.status().is_success(), "{taken:?}");
@@ -94,6 +110,19 @@ async fn owners_change_in_a_cluster_that_is_idle_since_its_last_snapshot() {
         assert_eq!((status, &body["migrated"]), (StatusCode::OK, &json!(true)), "{goal}: {body}");
     }
     assert_eq!(partitions_of(&cluster).await, [0, 1024]);
+    // Nor after everything has stopped: what there is now is in the log, and a snapshot of it is cut.
+    for (goal, expected) in [
+        (json!({ "partitions": 2048, "mode": "stop-and-restart" }), [0, 2048]),
+        (json!({ "balance": true, "by": "partitions" }), [1024, 1024]),
+        (json!({ "empty": 2, "mode": "stop-and-restart" }), [0, 2048]),
+    ] {
+        let migrated = migrate(&cluster, Method::POST, goal.clone());
+        let (status, body) = tokio::time::timeout(PATIENCE, migrated).await.expect("nobody writes");
+        assert_eq!((status, &body["migration"]["state"]), (StatusCode::OK, &json!("done")), "{goal}: {body}");
+        assert_eq!(spread(&cluster).await, expected, "{goal}");
+    }
+    comes_back(&mut cluster).await;
+    assert_eq!(spread(&cluster).await, [0, 2048]);
     assert_eq!(cluster.call("testkit/a/k/append", "[2]").await.body, json!([1, 2]));
 }
 
@@ -182,7 +211,8 @@ async fn what_cannot_be_migrated_is_refused_in_one_line() {
     }
     let (status, body) = migrate(&cluster, Method::DELETE, json!({})).await;
     let why = "no migration is under way that can be cancelled";
-    assert_eq!((status, body["error"]["message"].as_str()), (StatusCode::BAD_REQUEST, Some(why)), "{body}");
+    assert_eq!((status, body["error"]["message"].as_str()), (StatusCode::CONFLICT, Some(why)), "{body}");
+    assert_eq!(body["error"]["code"], "MIGRATION_ENDED", "{body}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -238,7 +268,41 @@ async fn a_migration_is_planned_watched_paused_and_cancelled() {
     let all = cluster.get("/v1/migrations").await;
     let states: Vec<_> = all["migrations"].as_array().unwrap().iter().map(|one| one["state"].clone()).collect();
     assert_eq!(states, ["done", "cancelled"], "the newest first");
+    costs(&cluster, &one).await;
+    let (status, nobody) = ask(&cluster, Method::GET, "/v1/migrations/mg_1_99/course").await;
+    assert_eq!((status, &nobody["error"]["code"]), (StatusCode::NOT_FOUND, &json!("UNKNOWN_MIGRATION")), "{nobody}");
     assert_eq!(load.ends().await.unknown, 0, "no request was doubtful");
+}
+
+/// What a migration that has ended cost those who called comes to be known, and is, as gateways report it.
+async fn costs(cluster: &Cluster, migration: &str) {
+    let began = Instant::now();
+    loop {
+        let course = cluster.get(&format!("{migration}/course")).await;
+        let points = course["points"].as_array().unwrap();
+        let number = |point: &Value, name: &str| point[name].as_f64().unwrap();
+        for pair in points.windows(2) {
+            let gap = number(&pair[1], "after_ms") - number(&pair[0], "after_ms") - number(&pair[0], "ms");
+            assert!(gap.abs() <= 1.0, "one follows the other: {course}");
+        }
+        let called: Vec<&Value> = points.iter().filter(|point| number(point, "calls") > 0.0).collect();
+        for point in &called {
+            let (p50, p99) = (number(point, "p50_ms"), number(point, "p99_ms"));
+            assert!(0.0 < p50 && p50 <= p99, "{point}");
+        }
+        if course["complete"] == true {
+            assert!(called.len() > 3, "{course}");
+            let (first, last) = (number(&points[0], "after_ms"), number(points.last().unwrap(), "after_ms"));
+            assert!(first < 0.0 && last > 5000.0, "{course}");
+            assert!(
+                points.iter().filter(|point| point["longest_epoch_ms"].as_f64() > Some(0.0)).count() > 3,
+                "{course}"
+            );
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "{course}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

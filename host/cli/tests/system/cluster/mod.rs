@@ -1,5 +1,7 @@
 //! A cluster of real processes: it does what one process does, and goes on when parts of it are killed.
 
+mod balances;
+mod commands;
 mod elastic;
 mod endpoints;
 mod equal;

@@ -2,9 +2,10 @@
 //! with it.
 
 use std::ops::{Deref, DerefMut};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use reqwest::{Client, Method, RequestBuilder};
+use serde_json::Value;
 use styx_client::Retry;
 use styx_harness::{Options, Process, Role, TimeLimit, waits_for};
 
@@ -105,6 +106,19 @@ impl Cluster {
     /// To the gateway's admin port.
     pub fn to_gateway(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("http://{}{path}", self.process(Role::Gateway).text("admin")))
+    }
+
+    /// Asks until the answer is as it should be.
+    pub async fn until(&self, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        let started = Instant::now();
+        loop {
+            let seen = self.get(path).await;
+            if is_so(&seen) {
+                return seen;
+            }
+            assert!(started.elapsed() < PATIENCE, "{path}: {seen}\n{}", self.said());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 
     /// Waits until a later generation than `after` serves with so many workers; returns its number.

@@ -3,13 +3,16 @@
 pub mod cluster;
 pub mod load;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::Value;
 use styx_client::Retry;
 use styx_harness::{Program, TimeLimit, waits_for};
+use tokio::sync::OnceCell;
 
 /// Any free port.
 pub const FREE: &str = "127.0.0.1:0";
@@ -287,6 +290,22 @@ pub async fn build(source: PathBuf) -> Vec<u8> {
         std::fs::read(&bundle).map_err(|error| error.to_string())
     });
     built.await.unwrap().unwrap()
+}
+
+/// The bundle of a guest in Python of one file. Tests that need the same one build it once: it takes many seconds.
+pub async fn build_python(name: &str, file: &str, text: &str) -> Vec<u8> {
+    type Built = BTreeMap<[String; 3], Arc<OnceCell<Vec<u8>>>>;
+    static BUILT: Mutex<Built> = Mutex::new(BTreeMap::new());
+    let which = [name, file, text].map(str::to_owned);
+    let built = Arc::clone(BUILT.lock().unwrap().entry(which).or_default());
+    let bundle = built.get_or_init(|| async {
+        let directory = tempfile::tempdir().unwrap();
+        let source = directory.path().join(name);
+        std::fs::create_dir(&source).unwrap();
+        std::fs::write(source.join(file), text).unwrap();
+        build(source).await
+    });
+    bundle.await.clone()
 }
 
 /// The bundle of the guest whose functions misbehave.

@@ -117,7 +117,7 @@ fn own() -> Vec<Happens> {
     for goal in goals {
         for wait in [false, true] {
             let options = MigrationOptions { wait, rate: Some(7), ..Default::default() };
-            events.push(Event::Migrate { goal: goal.clone(), options, waiter: Some("mover") });
+            events.push(Event::Migrate { goal: goal.clone(), options, gains: vec![], waiter: Some("mover") });
         }
     }
     for (full, stalled) in [(false, false), (true, false), (false, true)] {
@@ -234,7 +234,12 @@ fn everything_happens_to_a_leader_whose_partitions_move() {
     each_in(|| {
         let mut rig = deployed(true);
         rig.members.iter_mut().for_each(|member| member.machine.copy_as_allowed());
-        rig.step(Event::Migrate { goal: Goal::Empty(ONE), options: Default::default(), waiter: Some("first") });
+        rig.step(Event::Migrate {
+            goal: Goal::Empty(ONE),
+            options: Default::default(),
+            gains: vec![],
+            waiter: Some("first"),
+        });
         rig
     });
 }

@@ -16,7 +16,7 @@ impl Rig {
     }
 
     fn migrate(&mut self, goal: Goal, options: MigrationOptions) {
-        self.step(Event::Migrate { goal, options, waiter: Some("admin") });
+        self.step(Event::Migrate { goal, options, gains: vec![], waiter: Some("admin") });
         self.advance();
         self.advance();
     }
@@ -26,6 +26,22 @@ impl Rig {
         let leader = self.driver.leader.as_ref().unwrap();
         let node = |owner: &WorkerId| leader.node(*owner).0;
         leader.placement().owners().iter().map(node).collect()
+    }
+
+    /// A snapshot of this epoch is taken.
+    fn take_snapshot(&mut self, epoch: u64) {
+        self.step(Event::TakeSnapshot { waiter: "keeper" });
+        self.is_written(epoch);
+        assert!(self.has(|effect| matches!(effect, Effect::SnapshotAnswer { waiter: "keeper", result: Ok(_) })));
+    }
+
+    /// All that a snapshot of this epoch needs is in the store.
+    fn is_written(&mut self, epoch: u64) {
+        (0..self.members.len()).for_each(|member| self.part(member as u16, epoch));
+        let generation = self.generation;
+        let put = Ok(ManifestPut { sequence: epoch, bytes: 2, written_bytes: 2 });
+        self.step(Event::ManifestPut { generation, result: put });
+        self.step(Event::Maintained { generation, result: Ok(None) });
     }
 
     fn nodes_of_generation(&self) -> Vec<NodeId> {
@@ -40,6 +56,13 @@ impl Rig {
         };
         self.effects.iter().filter_map(among).collect()
     }
+}
+
+/// Who has what, as the end of the log says.
+fn seated(log: &[Arc<EpochRecord>]) -> Seating {
+    let placed = log.last().unwrap();
+    let [.., Control::Place(placement), Control::Seat(seats)] = &placed.controls[..] else { panic!("{placed:?}") };
+    Seating { seats: seats.clone(), owners: placement.owners().to_vec() }
 }
 
 #[test]
@@ -141,13 +164,8 @@ fn owners_change_though_nothing_has_happened_since_the_last_snapshot() {
     let mut rig = Rig::live(true);
     rig.mail = true;
     rig.deploy("shop", "admin");
-    rig.step(Event::TakeSnapshot { waiter: "keeper" });
-    (0..rig.members.len()).for_each(|member| rig.part(member as u16, 1));
+    rig.take_snapshot(1);
     let generation = rig.generation;
-    let put = Ok(ManifestPut { sequence: 1, bytes: 2, written_bytes: 2 });
-    rig.step(Event::ManifestPut { generation, result: put });
-    rig.step(Event::Maintained { generation, result: Ok(None) });
-    assert!(rig.has(|effect| matches!(effect, Effect::SnapshotAnswer { waiter: "keeper", result: Ok(_) })));
     rig.migrate(Goal::Empty(NodeId(12)), MigrationOptions::default());
     rig.beats(10);
     assert_eq!((rig.generation, rig.owners()), (generation, vec![11; 4]));
@@ -204,12 +222,9 @@ fn who_was_emptied_stays_so_when_members_change_and_when_the_coordinator_is_anot
     assert_eq!(rig.owners(), [11; 4]);
     assert_eq!(rig.shared_out(), [vec![NodeId(11), NEW]], "the newcomer is to have some, the emptied one is not");
 
-    let log = rig.log.clone();
-    let placed = log.last().unwrap();
-    let [.., Control::Place(placement), Control::Seat(seats)] = &placed.controls[..] else { panic!("{placed:?}") };
-    let seating = Seating { seats: seats.clone(), owners: placement.owners().to_vec() };
-    let mut next = Rig::new(CoordinatorConfig { seating: Some(seating), ..config(false) }, Leadership::Forever);
-    next.log = log;
+    let mut next =
+        Rig::new(CoordinatorConfig { seating: Some(seated(&rig.log)), ..config(false) }, Leadership::Forever);
+    next.log = rig.log.clone();
     next.beats(10);
     assert_eq!(next.owners(), [11; 4]);
     assert_eq!(next.nodes_of_generation(), [NodeId(11), NodeId(12)]);
@@ -248,7 +263,40 @@ fn what_a_worker_that_leaves_had_goes_to_those_that_were_not_emptied() {
 }
 
 #[test]
-fn a_migration_that_stops_everything_is_done_when_the_next_generation_is_live() {
+fn who_would_hold_more_than_it_may_gets_nothing_and_everything_goes_on() {
+    let mut rig = Rig::live(false);
+    rig.mail = true;
+    rig.holdings.insert(NodeId(11), Holdings { bytes: 10, most: 100, apps: vec![] });
+    rig.beats(1);
+    let (before, goal) = (rig.owners(), Goal::Empty(NodeId(12)));
+    for mode in [MigrationMode::Online, MigrationMode::Immediate, MigrationMode::StopAndRestart] {
+        let options = MigrationOptions { mode, ..MigrationOptions::default() };
+        let gains = vec![(NodeId(11), 90)];
+        rig.step(Event::Migrate { goal: goal.clone(), options, gains, waiter: Some("admin") });
+        let refused = rig.effects.drain(..).find_map(|effect| match effect {
+            Effect::Answer("admin", Answer::Controlled(Err(abort))) => Some(abort.message.to_string()),
+            _ => None,
+        });
+        assert_eq!(
+            refused.as_deref(),
+            Some("worker 1 has no room for that: it would hold 100 bytes of state, and may hold 100")
+        );
+        assert_eq!(rig.owners(), before);
+    }
+    let gains = vec![(NodeId(11), 89)];
+    let options = MigrationOptions { dry_run: true, ..MigrationOptions::default() };
+    let may = Event::Migrate { goal: goal.clone(), options, gains: gains.clone(), waiter: Some("admin") };
+    rig.step(may);
+    let answered = |effect| matches!(effect, Effect::Answer("admin", Answer::Controlled(Ok(()))));
+    assert!(rig.effects.drain(..).any(answered) && rig.owners() == before, "nothing is done in a dry run");
+    rig.step(Event::Migrate { goal, options: Default::default(), gains, waiter: Some("admin") });
+    rig.advance();
+    rig.advance();
+    assert_eq!(rig.owners(), [11; 4]);
+}
+
+#[test]
+fn a_migration_that_stops_everything_is_done_when_the_next_generation_is_live_and_the_log_says_so() {
     let mut rig = Rig::live(false);
     let (generation, before) = (rig.generation, rig.owners());
     let options = MigrationOptions { mode: MigrationMode::StopAndRestart, ..MigrationOptions::default() };
@@ -256,15 +304,76 @@ fn a_migration_that_stops_everything_is_done_when_the_next_generation_is_live() 
     let other = rig.nodes.iter().copied().find(|node| node.0 != before[0]).unwrap();
     rig.migrate(moves(NodeId(before[0])), options);
     assert_eq!(rig.generation, generation, "it is there already");
-    rig.step(Event::Migrate { goal: moves(other), options, waiter: Some("admin") });
+    rig.step(Event::Migrate { goal: moves(other), options, gains: vec![], waiter: Some("admin") });
     let begun = shown(&rig).unwrap();
     assert_eq!((begun.state, begun.partitions.of), (MigrationState::Flipping, 1), "it is shown while it is under way");
     assert_eq!(rig.deployed(), [""; 0]);
+    rig.slow_log = true;
     rig.beats(10);
     assert_eq!((rig.generation, rig.owners()[0]), (generation.next(), other.0));
     assert_eq!(rig.owners()[1..], before[1..]);
+    assert_eq!(shown(&rig).unwrap().state, MigrationState::Flipping, "who begins anew does not know of it yet");
+    rig.step(Event::Migrate {
+        goal: Goal::Empty(other),
+        options: Default::default(),
+        gains: vec![],
+        waiter: Some("second"),
+    });
+    let refused = |effect: &Effect<_, _>| matches!(effect, Effect::Answer("second", Answer::Controlled(Err(_))));
+    assert!(rig.has(refused) && rig.deployed().is_empty());
+    rig.slow_log = false;
+    rig.sync();
     assert_eq!((rig.deployed(), shown(&rig).unwrap().state), (vec!["admin"], MigrationState::Done));
+    let mut next =
+        Rig::new(CoordinatorConfig { seating: Some(seated(&rig.log)), ..config(false) }, Leadership::Forever);
+    next.log = rig.log.clone();
+    next.beats(10);
+    assert_eq!(next.owners(), rig.owners());
     rig.nodes.push(NEW);
     rig.beats(100);
     assert_eq!(rig.owners()[0], other.0, "and it stays so");
+}
+
+/// A generation that ends before its log says so leaves it to the next.
+#[test]
+fn a_migration_that_stops_everything_is_done_by_whichever_generation_the_log_says_it() {
+    let mut rig = Rig::live(false);
+    let generation = rig.generation;
+    let options = MigrationOptions { mode: MigrationMode::StopAndRestart, ..MigrationOptions::default() };
+    rig.slow_log = true;
+    rig.step(Event::Migrate { goal: Goal::Repartition(8), options, gains: vec![], waiter: Some("admin") });
+    rig.beats(10);
+    assert_eq!((rig.generation, rig.owners().len()), (generation.next(), 8));
+    // What it has appended is not there.
+    rig.log.clear();
+    rig.appended.clear();
+    let gone = NetworkEvent::Unreached { peer: NodeId(12), gone: true, why: "killed".into() };
+    rig.step(Event::Network(gone));
+    assert!(rig.deployed().is_empty());
+    rig.slow_log = false;
+    rig.beats(100);
+    assert!(rig.generation > generation.next());
+    assert_eq!((rig.deployed(), shown(&rig).unwrap().state), (vec!["admin"], MigrationState::Done));
+    assert_eq!((rig.owners().len(), seated(&rig.log).owners.len()), (8, 8));
+}
+
+/// A snapshot that is there is of other partitions, and another one is cut though nobody writes.
+#[test]
+fn owners_change_though_nothing_has_happened_since_everything_stopped_for_other_partitions() {
+    let mut rig = Rig::live(true);
+    rig.mail = true;
+    let restart = MigrationOptions { mode: MigrationMode::StopAndRestart, ..MigrationOptions::default() };
+    rig.migrate(Goal::Empty(NodeId(12)), restart);
+    rig.beats(10);
+    rig.take_snapshot(1);
+    rig.store.push_back(Ok(Some(SnapshotFound { log_position: rig.end(), ..found(1) })));
+    rig.migrate(Goal::Repartition(8), restart);
+    rig.beats(10);
+    assert_eq!((rig.owners(), shown(&rig).unwrap().state), (vec![11; 8], MigrationState::Done));
+    rig.migrate(Goal::Balance, MigrationOptions::default());
+    rig.beats(10);
+    rig.is_written(2);
+    rig.beats(10);
+    assert_eq!(shown(&rig).unwrap().state, MigrationState::Done);
+    assert_eq!(rig.owners().iter().filter(|node| **node == 12).count(), 4);
 }

@@ -41,7 +41,7 @@ pub use overlay::Overlay;
 pub use path::{ASYNC, Path};
 pub use quota::{KEY_BYTES_MAX, Usage};
 pub use report::{Finding, Report};
-pub use run::{Functions, Next, call, run};
+pub use run::{Functions, Next, call, finish, run};
 pub(crate) use scan::merge;
 pub use site::{CachedCall, Entry, Operation, RemoteRequest, RemoteRequests, RemoteResponse, Scan};
 pub use stamp::Stamp;
@@ -143,6 +143,17 @@ impl Attempt {
     pub fn among(mut self, me: WorkerId, placement: Arc<Placement>, mode: Mode) -> Self {
         self.site = Some(Box::new(RemoteContext::new(me, placement, mode)));
         self
+    }
+
+    /// The same attempt from its beginning, with what [`Attempt::resume`] was told: nothing that it has done counts.
+    pub fn anew(self, used: Usage, drifted: bool) -> Self {
+        let Attempt { transaction, base, catalog, quota, reinvocation, site, .. } = self;
+        let mut anew = Attempt::on(base, transaction, catalog);
+        anew.slice(quota.slice);
+        anew.reinvocation = reinvocation.map(|it| Box::new(Reinvocation::new(it.overlay, it.cached)));
+        anew.site = site.map(|site| Box::new(RemoteContext::new(site.me, site.placement, site.mode)));
+        anew.resume(used, drifted);
+        anew
     }
 
     /// Ends the attempt.

@@ -40,6 +40,15 @@ pub trait Functions {
     /// # Errors
     /// A logic abort, a trap or an exceeded limit; each ends the transaction without effect.
     fn invoke(&mut self) -> Result<Value, Abort>;
+
+    /// Other workers are needed, and these functions cannot wait for them: gives what the call ends with. Whoever can make
+    /// the attempt again where they can, [`Attempt::anew`], says here that it has to.
+    ///
+    /// # Panics
+    /// As it stands, for where one worker owns everything.
+    fn needs_remote(&mut self) -> Abort {
+        panic!("an attempt of a single worker asked another")
+    }
 }
 
 /// Runs a whole transaction where one worker owns everything: its root function and everything
@@ -67,7 +76,11 @@ pub fn call<F: Functions + ?Sized>(
     finish(functions, next)
 }
 
-fn finish<F: Functions + ?Sized>(functions: &mut F, mut next: Next) -> Result<Value, Abort> {
+/// Runs a call, and what it calls, to its end from where [`Attempt::start`] or [`Attempt::serve_call`] has left it.
+///
+/// # Errors
+/// Why the transaction ended without effect.
+pub fn finish<F: Functions + ?Sized>(functions: &mut F, mut next: Next) -> Result<Value, Abort> {
     loop {
         next = match next {
             Next::Invoke => {
@@ -75,7 +88,10 @@ fn finish<F: Functions + ?Sized>(functions: &mut F, mut next: Next) -> Result<Va
                 functions.attempt().invoked(result)
             }
             Next::Done(result) => return result,
-            Next::AwaitRemote(_) => panic!("an attempt of a single worker asked another"),
+            Next::AwaitRemote(_) => {
+                let abort = functions.needs_remote();
+                functions.attempt().answered(vec![RemoteResponse::Failed(abort)])
+            }
         }
     }
 }

@@ -66,6 +66,8 @@ pub enum Input<W> {
     /// Nothing has happened since the last snapshot: a migration of which all is copied need not wait for another, unless
     /// a round is under way.
     Place,
+    /// The log is to know which placement the generation began with, though nothing happens that it would be told of with.
+    LogPlacement,
     /// A migration is not to happen, if it still can be that it does not.
     CancelMigration,
     /// The generation is to end, without haste: see [`super::Coordinator::is_drained`].

@@ -51,6 +51,8 @@ pub struct Coordinator<W> {
     /// The placement that the generation began with; whether the log has been told.
     initial: Arc<Placement>,
     placed: bool,
+    /// It is to be told though nothing happens.
+    logs_placement: bool,
     /// Who the workers are, for the log: nobody, where there is no other generation.
     seats: Vec<Seat>,
     layout: Layout,
@@ -88,6 +90,7 @@ impl<W> Coordinator<W> {
             initial: placement.clone(),
             announced: placement.version(),
             placed: false,
+            logs_placement: false,
             seats: Vec::new(),
             layout: config.layout,
             logged: Layout { partitions: config.layout.created, ..config.layout },
@@ -224,6 +227,10 @@ impl<W> Coordinator<W> {
                 if let Some(migration) = self.migration.as_mut().filter(|_| self.current.is_none()) {
                     migration.fall_due();
                 }
+            }
+            Input::LogPlacement => {
+                self.logs_placement = true;
+                self.woken |= !self.placed;
             }
             Input::CancelMigration => self.cancel_migration(actions),
             Input::Durable(epoch) => {
@@ -598,8 +605,11 @@ impl<W> Coordinator<W> {
                 self.settle(actions);
             }
             Message::Bits { bits, .. } => {
-                if let Some(bits) = round.bits(worker, bits)? {
-                    self.tell_all(&Message::Decide { round: of, bits }, actions);
+                if let Some(each) = round.bits(worker, bits)? {
+                    actions.extend((0..).map(WorkerId).zip(each).map(|(to, bits)| {
+                        let message = Message::Decide { round: of, bits };
+                        Action::Send { to, message }
+                    }));
                 }
             }
             Message::Changes { changes, .. } => {
@@ -637,6 +647,7 @@ impl<W> Coordinator<W> {
         self.take_carried(&carried)?;
         let round = self.current.as_mut().expect("a round is under way");
         let logged = round.has_controls()
+            || (self.logs_placement && !self.placed)
             || !carried.is_empty()
             || sequences.iter().any(|sequence| !sequence.requests.is_empty());
         if !logged {
@@ -680,9 +691,12 @@ impl<W> Coordinator<W> {
     /// If every graph is complete and the cut is known: on to validation.
     fn settle(&mut self, actions: &mut Vec<Action<W>>) {
         let round = self.current.as_mut().expect("a round is under way");
-        if let Some(ends) = round.settle() {
+        if let Some(each) = round.settle() {
             let (round, logged) = (round.number(), round.is_logged());
-            self.tell_all(&Message::Settle { round, logged, ends }, actions);
+            actions.extend((0..).map(WorkerId).zip(each).map(|(to, ends)| {
+                let message = Message::Settle { round, logged, ends };
+                Action::Send { to, message }
+            }));
         }
     }
 

@@ -72,9 +72,20 @@ enum Barrier {
     /// Every graph that is rooted at the worker is complete; those of several workers.
     Execute { heard: WorkerSet, ends: BTreeMap<Tid, GraphEnd> },
     /// Dependencies, of all graphs of several workers.
-    Validate { heard: WorkerSet, bits: BTreeMap<Tid, (Kind, Bits)> },
+    Validate { heard: WorkerSet, bits: BTreeMap<Tid, Dependencies> },
     /// The end of the round.
     Finish { heard: WorkerSet, outcome: Outcome },
+}
+
+/// What each worker is told, by its number.
+type EachWorker<T> = Vec<Vec<T>>;
+
+/// Of a graph of several workers: what it came to, who took part, and what it depends on.
+#[derive(Debug)]
+struct Dependencies {
+    kind: Kind,
+    workers: WorkerSet,
+    bits: Bits,
 }
 
 /// What a round came to on all workers.
@@ -213,8 +224,9 @@ impl CurrentRound {
         Ok(())
     }
 
-    /// When every graph is complete and the cut is known, once: the graphs of several workers, in TID order.
-    pub fn settle(&mut self) -> Option<Vec<GraphEnd>> {
+    /// When every graph is complete and the cut is known, once: for each worker the graphs of several workers that it took part
+    /// in, in TID order. Who took part in none of those that there are is told of one, and so that there are any.
+    pub fn settle(&mut self) -> Option<EachWorker<GraphEnd>> {
         let Barrier::Execute { heard, ends } = &mut self.barrier else { return None };
         if heard.len() < self.workers || matches!(self.cut, Cut::Gathering(_)) {
             return None;
@@ -223,26 +235,41 @@ impl CurrentRound {
         let heard = WorkerSet::default();
         // Nothing is validated together where every worker knows all of its transactions.
         self.barrier = if self.is_logged() && !ends.is_empty() {
-            let none = |end: &GraphEnd| (end.tid, (end.kind, Bits::default()));
+            let none = |GraphEnd { tid, kind, workers, .. }: &GraphEnd| {
+                (*tid, Dependencies { kind: *kind, workers: workers.clone(), bits: Bits::default() })
+            };
             Barrier::Validate { heard, bits: ends.iter().map(none).collect() }
         } else {
             Barrier::Finish { heard, outcome: Outcome::default() }
         };
-        Some(ends)
+        let mut each = vec![Vec::new(); self.workers];
+        for end in &ends {
+            end.workers.iter().for_each(|worker| each[usize::from(worker.0)].push(end.clone()));
+        }
+        for none in each.iter_mut().filter(|ends| ends.is_empty()) {
+            none.extend(ends.first().cloned());
+        }
+        Some(each)
     }
 
-    /// A worker says what dependencies it sees; gives those of all workers, in TID order, when all have.
+    /// A worker says what dependencies it sees; when all have, gives each those of all workers, in TID order, of graphs that it
+    /// took part in.
     ///
     /// # Errors
     /// It has said so, or is not asked, or not of these.
-    pub fn bits(&mut self, worker: WorkerId, new: Vec<(Tid, Bits)>) -> Result<Option<Vec<(Tid, Bits)>>, &'static str> {
+    pub fn bits(
+        &mut self,
+        worker: WorkerId,
+        new: Vec<(Tid, Bits)>,
+    ) -> Result<Option<EachWorker<(Tid, Bits)>>, &'static str> {
         let Barrier::Validate { heard, bits } = &mut self.barrier else { return Err(why::ANOTHER_PHASE) };
-        if !new.iter().all(|(tid, new)| bits.get(tid).is_some_and(|(kind, _)| new.fit(*kind))) {
+        let fits = |known: &Dependencies, new: &Bits| known.workers.contains(worker) && new.fit(known.kind);
+        if !new.iter().all(|(tid, new)| bits.get(tid).is_some_and(|known| fits(known, new))) {
             return Err(why::NO_BITS);
         }
         hear(heard, worker)?;
         for (tid, new) in new {
-            let Some((_, bits)) = bits.get_mut(&tid) else { continue };
+            let Some(Dependencies { bits, .. }) = bits.get_mut(&tid) else { continue };
             if planted(Bug::BitsNotMerged) && !bits.is_empty() {
                 continue;
             }
@@ -251,10 +278,13 @@ impl CurrentRound {
         if heard.len() < self.workers {
             return Ok(None);
         }
-        let bits = std::mem::take(bits).into_iter().map(|(tid, (_, bits))| (tid, bits));
-        let bits = bits.filter(|(_, bits)| !bits.is_empty()).collect();
+        let mut each = vec![Vec::new(); self.workers];
+        let all = std::mem::take(bits).into_iter().filter(|(_, known)| !known.bits.is_empty());
+        for (tid, Dependencies { workers, bits, .. }) in all {
+            workers.iter().for_each(|worker| each[usize::from(worker.0)].push((tid, bits)));
+        }
         self.barrier = Barrier::Finish { heard: WorkerSet::default(), outcome: Outcome::default() };
-        Ok(Some(bits))
+        Ok(Some(each))
     }
 
     /// A worker says what the epoch changed there, or some of it.

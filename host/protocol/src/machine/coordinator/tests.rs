@@ -314,6 +314,59 @@ fn dependencies_of_others_than_were_asked_about_are_refused() {
     assert_eq!(decided.count(), usize::from(WORKERS), "what depends on nothing is not told");
 }
 
+/// Whoever took part in none of them is told that there are any: it decides with the others.
+#[test]
+fn ends_and_dependencies_of_graphs_are_told_to_who_took_part_in_them() {
+    let (layout, workers) = (Layout::new(1, 8), [0, 1, 2, 3]);
+    let config = Config { layout, ..coordinator().config };
+    let mut coordinator = Coordinator::new(config, Arc::new(Placement::round_robin(layout.partitions, 4)));
+    let end = |tid, [root, other]: [u16; 2]| {
+        let mut workers = WorkerSet::only(WorkerId(root));
+        workers.merge(&WorkerSet::only(WorkerId(other)));
+        let (number, kind, snapshot, long, cacheable) = (1, Kind::Wrote, false, false, true);
+        GraphEnd { tid: Tid(tid), number, kind, snapshot, long, cacheable, workers }
+    };
+    let ends_of = |worker| match worker {
+        0 => vec![end(1, [0, 1])],
+        1 => vec![end(2, [1, 2]), end(6, [1, 0])],
+        _ => vec![],
+    };
+    say(&mut coordinator, 0, Message::WorkAvailable);
+    coordinator.step(Input::Tick { now: Timestamp(5) }, &mut Vec::new());
+    let mut told = Vec::new();
+    for worker in workers {
+        let message = if worker == 0 {
+            share(1)
+        } else {
+            Message::Share { round: Round(1), requests: Vec::new(), carried: Vec::new() }
+        };
+        say(&mut coordinator, worker, message);
+        told.extend(say(&mut coordinator, worker, Message::Executed { round: Round(1), ends: ends_of(worker) }));
+    }
+    let settled = told.drain(..).filter_map(|action| match action {
+        Action::Send { to, message: Message::Settle { ends, .. } } => {
+            Some((to.0, ends.iter().map(|end| end.tid.0).collect::<Vec<_>>()))
+        }
+        _ => None,
+    });
+    let expected = [(0, vec![1, 6]), (1, vec![1, 2, 6]), (2, vec![2]), (3, vec![1])];
+    assert_eq!(settled.collect::<Vec<_>>(), expected);
+
+    let seen = |tid| (Tid(tid), Bits { waw: true, ..Bits::default() });
+    is_refused(&mut coordinator, 2, Message::Bits { round: Round(1), bits: vec![seen(1)] }, why::NO_BITS);
+    for (worker, bits) in [(0, vec![seen(1), seen(6)]), (1, vec![]), (2, vec![seen(2)]), (3, vec![])] {
+        told = say(&mut coordinator, worker, Message::Bits { round: Round(1), bits });
+    }
+    let decided = told.into_iter().filter_map(|action| match action {
+        Action::Send { to, message: Message::Decide { bits, .. } } => {
+            Some((to.0, bits.iter().map(|(tid, _)| tid.0).collect::<Vec<_>>()))
+        }
+        _ => None,
+    });
+    let expected = [(0, vec![1, 6]), (1, vec![1, 2, 6]), (2, vec![2]), (3, vec![])];
+    assert_eq!(decided.collect::<Vec<_>>(), expected);
+}
+
 #[test]
 fn a_worker_says_what_is_its_own_and_only_until_it_has_finished() {
     let _transcript = scenario!("coordinator");
@@ -394,6 +447,36 @@ fn who_knows_of_other_deployments_is_expelled() {
     assert!(actions.iter().any(expelled), "{actions:?}");
     let actions = say(&mut coordinator, 0, Message::Finished(end));
     assert!(!actions.iter().any(|action| matches!(action, Action::Expel { .. })), "{actions:?}");
+}
+
+#[test]
+fn the_log_is_told_once_who_has_what_though_nothing_happens_if_that_is_wanted() {
+    let _transcript = scenario!("coordinator");
+    let mut coordinator = coordinator();
+    assert!(!coordinator.has_work());
+    coordinator.step(Input::LogPlacement, &mut Vec::new());
+    for (round, logs) in [(1, true), (2, false)] {
+        coordinator.step(Input::Tick { now: Timestamp(1) }, &mut Vec::new());
+        let mut said = Vec::new();
+        let share = Message::Share { round: Round(round), requests: Vec::new(), carried: Vec::new() };
+        let executed = Message::Executed { round: Round(round), ends: Vec::new() };
+        for message in [share, executed, finished(&coordinator, round)] {
+            for worker in 0..WORKERS {
+                said.extend(say(&mut coordinator, worker, message.clone()));
+            }
+        }
+        let records = said.iter().filter_map(|action| match action {
+            Action::Append(record) => Some(&record.controls[..]),
+            _ => None,
+        });
+        let records: Vec<_> = records.collect();
+        let expected = [Control::Place((**coordinator.placement()).clone())];
+        assert_eq!(records, if logs { vec![&expected[..]] } else { Vec::new() });
+        assert_eq!(coordinator.position().0, Epoch(1));
+        coordinator.step(Input::LogPlacement, &mut Vec::new());
+        assert!(!coordinator.has_work(), "it knows");
+        say(&mut coordinator, 0, Message::WorkAvailable);
+    }
 }
 
 #[test]

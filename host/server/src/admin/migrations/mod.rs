@@ -1,5 +1,6 @@
 //! Migrations: partitions change their owners while everything goes on.
 
+pub(super) mod course;
 mod plan;
 mod view;
 
@@ -12,17 +13,19 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use styx_driver::coordinator::{
-    Goal, MigrationMode, MigrationOptions, MigrationReport, Migrations, PLACEMENT_CHANGED, PaceChange,
+    Goal, MigrationMode, MigrationOptions, MigrationReport, Migrations, NO_ROOM, NONE_TO_CANCEL, PLACEMENT_CHANGED,
+    PaceChange,
 };
 use styx_driver::wire::Overview;
 use styx_protocol::abort::Abort;
 use styx_protocol::ids::{NodeId, PartitionId};
+use styx_protocol::machine::coordinator::MIGRATION_UNDER_WAY;
 use utoipa::ToSchema;
 
+pub(super) use self::course::Courses;
 pub use self::plan::Plan;
 use self::plan::{Ground, Terms, named_placement, placement_name};
 pub use self::view::MigrationView;
-use self::view::name;
 use super::Uploads;
 use super::queries::Queries;
 use crate::http::{ApiError, PathParts, read_request};
@@ -154,7 +157,7 @@ impl Queries {
 
     fn migration(&self, id: &str) -> Result<MigrationReport, ApiError> {
         let all = self.migrations();
-        all.reports.iter().find(|report| name(report.id) == id).cloned().ok_or_else(|| unknown(id))
+        all.reports.iter().find(|report| report.id.to_string() == id).cloned().ok_or_else(|| unknown(id))
     }
 
     /// The same, if it is under way.
@@ -212,26 +215,35 @@ pub async fn start(
     let ground = Ground { overview: &overview, stats: &stats, past: &past.reports };
     let terms = Terms { by_number: request.by == By::Partitions, rate: request.rate };
     let plan = ground.plan(&goal, terms).map_err(ApiError::bad_request)?;
+    let members: Vec<NodeId> = overview.members.iter().map(|member| member.node).collect();
+    let gains = plan.gains(&members);
     if request.dry_run {
+        let options = MigrationOptions { dry_run: true, ..MigrationOptions::default() };
+        if !gains.is_empty() {
+            queries.handle.migrate(plan.goal(&members), options, gains).await.map_err(refused)?;
+        }
         return Ok(Json(MigratedOrPlan::Plan(plan)).into_response());
     }
     queries.admit_write()?;
     if let Some(current) = past.reports.last().filter(|last| !last.state.has_ended()) {
-        let message = format!("another migration is under way: {}", name(current.id));
-        return Err(ApiError::new(StatusCode::CONFLICT, "MIGRATION_UNDER_WAY", message)
-            .hint("wait for its end, or cancel it: DELETE /v1/migrations"));
+        return Err(under_way(format!("another migration is under way: {}", current.id)));
     }
     if plan.is_empty() {
         return Err(
             ApiError::bad_request("every partition is where it is to be").hint("GET /v1/partitions shows where")
         );
     }
-    let members: Vec<NodeId> = overview.members.iter().map(|member| member.node).collect();
     let ticket = queries.handle.stats().ticket();
     let planned_on = planned_on.or(Some((overview.generation, overview.placement)));
-    let options =
-        MigrationOptions { ticket, planned_on, rate: request.rate, wait: request.wait, mode: request.mode.into() };
-    queries.handle.migrate(plan.goal(&members), options).await.map_err(refused)?;
+    let options = MigrationOptions {
+        ticket,
+        planned_on,
+        rate: request.rate,
+        wait: request.wait,
+        dry_run: false,
+        mode: request.mode.into(),
+    };
+    queries.handle.migrate(plan.goal(&members), options, gains).await.map_err(refused)?;
     let known = queries.migrations();
     let migration = known.reports.iter().find(|report| report.ticket == ticket).map(shown);
     Ok(match migration {
@@ -249,7 +261,22 @@ pub enum MigratedOrPlan {
 }
 
 fn refused(abort: Abort) -> ApiError {
-    if abort.message == PLACEMENT_CHANGED { changed() } else { abort.into() }
+    match &*abort.message {
+        PLACEMENT_CHANGED => changed(),
+        MIGRATION_UNDER_WAY => under_way("another migration is under way".to_owned()),
+        NONE_TO_CANCEL => ApiError::new(StatusCode::CONFLICT, "MIGRATION_ENDED", NONE_TO_CANCEL)
+            .hint("GET /v1/migrations shows what is under way; one that is arriving goes on"),
+        message if message.contains(NO_ROOM) => {
+            ApiError::new(StatusCode::INSUFFICIENT_STORAGE, "STATE_FULL", message.to_owned())
+                .hint("give it fewer partitions, add workers, or raise its --state-memory")
+        }
+        _ => abort.into(),
+    }
+}
+
+fn under_way(message: String) -> ApiError {
+    ApiError::new(StatusCode::CONFLICT, "MIGRATION_UNDER_WAY", message)
+        .hint("wait for its end, or cancel it: DELETE /v1/migrations")
 }
 
 fn changed() -> ApiError {
@@ -372,7 +399,7 @@ async fn pace(queries: Queries, id: &str, change: PaceChange) -> Result<Json<Mig
 /// Leaves partitions where they are that are on their way to other workers
 #[utoipa::path(delete, path = "/v1/migrations", responses((status = 200, body = MigrationCancelled)))]
 pub async fn cancel(State(queries): State<Queries>) -> Result<Json<MigrationCancelled>, ApiError> {
-    queries.handle.cancel_migration().await?;
+    queries.handle.cancel_migration().await.map_err(refused)?;
     Ok(Json(MigrationCancelled { cancelled: true }))
 }
 
@@ -388,7 +415,7 @@ pub async fn cancel_one(
     PathParts(id): PathParts<String>,
 ) -> Result<Json<MigrationCancelled>, ApiError> {
     queries.running(&id)?;
-    queries.handle.cancel_migration().await?;
+    queries.handle.cancel_migration().await.map_err(refused)?;
     Ok(Json(MigrationCancelled { cancelled: true }))
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use styx_driver::coordinator::{Goal, Load, MigrationReport, MigrationState, plan};
+use styx_driver::fullness::ENTITY_BYTES;
 use styx_driver::wire::{Overview, PartitionStats};
 use styx_protocol::entity::Layout;
 use styx_protocol::ids::{Generation, NodeId, PartitionId, PlacementVersion, WorkerId};
@@ -203,6 +204,15 @@ impl Plan {
         self.moves.is_empty() && self.repartitioned.is_none()
     }
 
+    /// Bytes in memory that each would hold more than now.
+    pub(super) fn gains(&self, members: &[NodeId]) -> Vec<(NodeId, u64)> {
+        let held = |share: &Share| share.bytes + share.entities * ENTITY_BYTES;
+        let gain = |(node, one): (&NodeId, &PlannedWorker)| {
+            held(&one.after).checked_sub(held(&one.before)).filter(|more| *more > 0).map(|more| (*node, more))
+        };
+        members.iter().zip(&self.workers).filter_map(gain).collect()
+    }
+
     /// The same, to be done.
     pub(super) fn goal(&self, members: &[NodeId]) -> Goal {
         if let Some(partitions) = self.repartitioned {
@@ -242,6 +252,7 @@ mod tests {
         let after: Vec<_> = plan.workers.iter().map(|one| (one.before.bytes, one.after.bytes)).collect();
         assert_eq!(after, [(600, 300), (0, 300)]);
         assert_eq!(plan.goal(&[NodeId(1), NodeId(2)]), goal);
+        assert_eq!(plan.gains(&[NodeId(1), NodeId(2)]), [(NodeId(2), 300 + ENTITY_BYTES)]);
         assert_eq!(named_placement(&plan.placement), Some((Generation(7), PlacementVersion(3))));
         assert!(["", "7", "7.x", "x.3", "7.3.1", "-1.2"].iter().all(|text| named_placement(text).is_none()));
     }

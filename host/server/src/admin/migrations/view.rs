@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::Serialize;
-use styx_driver::coordinator::{MigrationId, MigrationPhase, MigrationReport, MigrationState};
+use styx_driver::coordinator::{MigrationPhase, MigrationReport, MigrationState};
 use styx_protocol::ids::Timestamp;
 use styx_protocol::machine::worker::CopiedOf;
 use utoipa::ToSchema;
@@ -111,7 +111,7 @@ impl MigrationView {
         let limit = report.rate.filter(|limit| *limit > 0).map(|limit| limit.saturating_mul(givers.max(1)));
         let expected = limit.or(rate).filter(|_| is_copying);
         MigrationView {
-            id: name(report.id),
+            id: report.id.to_string(),
             mode: report.mode.into(),
             state: named(&report.state),
             phases: report.phases.iter().map(phase).collect(),
@@ -149,14 +149,9 @@ pub(super) fn bytes_per_second(bytes: u64, took: Duration) -> Option<u64> {
     Some(rate).filter(|rate| rate.is_finite() && *rate >= 1.0).map(|rate| rate as u64)
 }
 
-/// The name of a migration.
-pub(super) fn name(id: MigrationId) -> String {
-    format!("mg_{}_{}", id.generation.0, id.number)
-}
-
 #[cfg(test)]
 mod tests {
-    use styx_driver::coordinator::{MigrationMode, Transfer};
+    use styx_driver::coordinator::{MigrationId, MigrationMode, Transfer};
     use styx_protocol::ids::{Generation, PlacementVersion, WorkerId};
 
     use super::*;

@@ -4,7 +4,7 @@
 //! One thread owns the driver; see [`shell`]. The log has a thread of its own, and each generation one for the store.
 
 mod leadership;
-mod shares;
+pub(crate) mod shares;
 mod shell;
 
 use std::net::SocketAddr;
@@ -19,14 +19,15 @@ use styx_durability::log::survey;
 use styx_engine::Engine;
 use styx_protocol::control::Control;
 use styx_protocol::membership::Patience;
+use styx_protocol::modes::Modes;
 use styx_protocol::replies::Retention;
 use styx_storage::log::Log;
 
 pub use self::leadership::{Leadership, LeaseRenewal};
 
 use self::shell::{Input, Shell, Surroundings};
-use super::COORDINATOR;
 use super::worker::build;
+use super::{COORDINATOR, network_event};
 use crate::autoscaling::{self, AutoscaleOptions};
 use crate::components::ComponentStore;
 use crate::fatal::fatal_on_panic;
@@ -46,6 +47,8 @@ pub struct CoordinatorNodeOptions {
     pub network: Options,
     /// Workers to wait for at the first start.
     pub workers: usize,
+    /// Which parts of the protocol its workers have on.
+    pub modes: Modes,
     /// Partitions, if the log is new.
     pub partitions: Option<u32>,
     /// How long an epoch may fill while earlier ones are not yet durable.
@@ -95,7 +98,8 @@ impl Reception {
         leadership: Leadership,
     ) -> std::io::Result<Reception> {
         let (events, incoming) = unbounded();
-        let hello = Hello::new(NodeKind::Coordinator, COORDINATOR, options.name.clone(), engine.engine_hash());
+        let build = build(engine, options.modes);
+        let hello = Hello::new(NodeKind::Coordinator, COORDINATOR, options.name.clone(), build.engine.0);
         let open = Arc::<AtomicBool>::default();
         let (opened, held) = (open.clone(), leadership.clone());
         let admit = move |mine: &Hello, yours: &Hello| match yours.kind {
@@ -109,7 +113,7 @@ impl Reception {
         let heard = events.clone();
         let network = Network::start(hello, options.network.clone(), admit, move |message| {
             // The shell that nobody listens at has ended.
-            let _ = heard.send(Input::Network(message));
+            let _ = heard.send(Input::Network(network_event::read(message)));
         });
         let runtime = tokio::runtime::Handle::current();
         Ok(Reception { network: Arc::new(network.await?), events, incoming, open, leadership, runtime })
@@ -199,7 +203,7 @@ impl CoordinatorNode {
         handle.admission().subscribe(stall);
         let config = CoordinatorConfig {
             layout: beginning.layout_after(options.partitions, survey.partitions)?,
-            build: build(&engine),
+            build: build(&engine, options.modes),
             workers: options.workers,
             retention: options.retention,
             record_bytes_max,

@@ -19,13 +19,12 @@ use styx_protocol::deployment::Digest;
 use styx_protocol::ids::{Epoch, Generation, NodeId};
 use styx_protocol::record::{EpochRecord, Genesis};
 use styx_storage::snapshot::SnapshotStore;
-use styx_transport::{Incoming, Network, SendError};
+use styx_transport::{Network, SendError};
 use tokio::sync::oneshot;
 
 use super::shares::share_out;
 use super::{Leadership, Request};
 use crate::clock;
-use crate::cluster::network_event;
 use crate::components::ComponentStore;
 use crate::diagnostics;
 use crate::fatal::fatal;
@@ -40,7 +39,7 @@ const BATCH_MAX: usize = 1024;
 /// What other threads say.
 #[derive(Debug)]
 pub(super) enum Input {
-    Network(Incoming),
+    Network(NetworkEvent),
     Log(LogReport),
     Store(Generation, StoreReport),
     /// The store, about what a generation begins with.
@@ -177,8 +176,7 @@ impl Shell {
 
     fn take(&mut self, input: Input) {
         match input {
-            Input::Network(incoming) => {
-                let mut event = network_event::read(incoming);
+            Input::Network(mut event) => {
                 self.overhear(&mut event);
                 self.step(Event::Network(event));
             }
@@ -221,8 +219,8 @@ impl Shell {
             Request::Operator(OperatorMessage::Deploy(control, waiter)) => {
                 self.step(Event::Deploy { control: *control, waiter: Requester::Client(waiter) });
             }
-            Request::Operator(OperatorMessage::Migrate(goal, options, waiter)) => {
-                self.step(Event::Migrate { goal, options, waiter: Some(Requester::Client(waiter)) });
+            Request::Operator(OperatorMessage::Migrate(goal, options, gains, waiter)) => {
+                self.step(Event::Migrate { goal, options, gains, waiter: Some(Requester::Client(waiter)) });
             }
             Request::Operator(OperatorMessage::CancelMigration(waiter)) => {
                 self.step(Event::CancelMigration { waiter: Some(Requester::Client(waiter)) });
@@ -341,11 +339,11 @@ impl Shell {
     /// Hears in a second once more that a worker wants a component, which cannot be read now.
     fn put_off(&self, peer: NodeId, digest: Digest, error: &std::io::Error) {
         tracing::warn!(node = peer.0, "component {digest} cannot be read, which is tried again: {error}");
-        let (events, body) = (self.around.events.clone(), Envelope::FetchComponent(digest).encode().into());
+        let (events, message) = (self.around.events.clone(), Ok(Box::new(Envelope::FetchComponent(digest))));
         std::thread::spawn(move || {
             std::thread::sleep(Duration::from_secs(1));
             // The shell has ended otherwise.
-            let _ = events.send(Input::Network(Incoming::Control { peer, generation: 0, body }));
+            let _ = events.send(Input::Network(NetworkEvent::Control { from: peer, message }));
         });
     }
 

@@ -10,7 +10,6 @@ use std::time::Instant;
 
 use crossbeam_channel::{Sender, unbounded};
 use styx_engine::{EXECUTION_STACK_BYTES, Engine};
-use styx_protocol::ids::EngineHash;
 use styx_protocol::membership::Build;
 use styx_protocol::modes::Modes;
 use tokio::sync::watch;
@@ -20,7 +19,7 @@ use styx_driver::worker::{FRAME_BYTES, WorkerConfig, WorkerDriver, WorkerEvent};
 use styx_transport::{Hello, Network, NodeId, NodeKind, Options, same_build};
 
 use self::shell::{Compiler, Event, Execution, Parts, Shell};
-use super::COORDINATOR;
+use super::{COORDINATOR, network_event};
 use crate::clock::{MonotonicClock, now};
 use crate::components::ComponentStore;
 use crate::executing::{Executing, Noted};
@@ -90,10 +89,11 @@ impl WorkerNode {
     ) -> anyhow::Result<WorkerNode> {
         let (events, inbox) = unbounded();
         let incoming = events.clone();
-        let hello = Hello::new(NodeKind::Worker, options.node, options.name.clone(), engine.engine_hash());
+        let build = build(&engine, options.modes);
+        let hello = Hello::new(NodeKind::Worker, options.node, options.name.clone(), build.engine.0);
         let network = Network::start(hello, options.network.clone(), same_build, move |message| {
             // The thread has ended only when the worker has.
-            let _ = incoming.send(Event::Incoming(message));
+            let _ = incoming.send(Event::Network(network_event::read(message)));
         });
         let network = Arc::new(network.await?);
         network.connect(COORDINATOR, options.coordinators.first().expect("there is a coordinator").clone());
@@ -112,7 +112,7 @@ impl WorkerNode {
         let (refuse, refused) = watch::channel(None);
         let clock = MonotonicClock::start();
         let config = WorkerConfig {
-            build: build(&engine),
+            build,
             address: address.map(|address| address.to_string()).unwrap_or_default(),
             coordinators: options.coordinators,
             modes: options.modes,
@@ -210,6 +210,6 @@ impl WorkerNode {
 }
 
 /// What this program runs, as the membership compares it.
-pub(super) fn build(engine: &Engine) -> Build {
-    Build { version: env!("CARGO_PKG_VERSION").into(), engine: EngineHash(engine.engine_hash()) }
+pub(super) fn build(engine: &Engine, modes: Modes) -> Build {
+    Build { version: env!("CARGO_PKG_VERSION").into(), engine: modes.hash(engine.engine_hash()) }
 }

@@ -21,12 +21,12 @@ use styx_protocol::ids::{Generation, NodeId, Timestamp};
 use styx_protocol::message::Message;
 use styx_protocol::task::RunId;
 use styx_storage::snapshot::SnapshotStore;
-use styx_transport::{Incoming, Network};
+use styx_transport::Network;
 use tokio::sync::{oneshot, watch};
 
 use super::restore::{discard, restore};
 use crate::clock::{MonotonicClock, now};
-use crate::cluster::{COORDINATOR, network_event};
+use crate::cluster::COORDINATOR;
 use crate::components::ComponentStore;
 use crate::diagnostics;
 use crate::executing::{Executing, Noted};
@@ -49,7 +49,7 @@ type DriverEffect = WorkerEffect<Waiter, oneshot::Sender<Response>>;
 #[allow(clippy::large_enum_variant, reason = "each is moved through a channel once, and most are of the large kinds")]
 pub(super) enum Event {
     /// Something has come from the network.
-    Incoming(Incoming),
+    Network(NetworkEvent),
     /// A thread of the pool has done its share.
     Completed(Completion),
     /// A run of a long transaction has something to say.
@@ -258,8 +258,7 @@ impl Shell {
 
     fn take(&mut self, event: Event, effects: &mut Vec<DriverEffect>) {
         let event = match event {
-            Event::Incoming(incoming) => {
-                let mut event = network_event::read(incoming);
+            Event::Network(mut event) => {
                 if let NetworkEvent::Control { from, message: Ok(message) } = &mut event
                     && let Envelope::Queries(queries) = &mut **message
                 {

@@ -1,6 +1,9 @@
 //! The outcome of a measurement, as one JSON file: everything that is needed to repeat it, to judge
 //! it and to draw it.
 
+mod event;
+mod migration;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -10,9 +13,12 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::load::{Counts, Measured, SLOT, coarse};
-use crate::machine::{Machine, commit};
-use crate::system::{Disturbance, Migrated};
+use crate::load::{Counts, Measured, SLOT};
+use crate::machine::{Machine, Surroundings, commit};
+use crate::system::Disturbance;
+
+pub use event::Event;
+pub use migration::Migration;
 
 /// The format of the files.
 const FORMAT: u32 = 1;
@@ -25,6 +31,9 @@ pub struct Outcome {
     /// The commit that was measured.
     pub commit: String,
     pub machine: Machine,
+    /// What else the machine was at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub surroundings: Option<Surroundings>,
     pub system: String,
     /// How the calls got there.
     pub driver: String,
@@ -144,6 +153,9 @@ pub struct Timeline {
     pub answered: Vec<u32>,
     /// The longest latency of each, ms.
     pub longest_ms: Vec<f64>,
+    /// What happened meanwhile, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Event>,
 }
 
 /// A worker that was lost, or joined, and the longest latency of the answers until the next such event.
@@ -158,61 +170,20 @@ pub struct Stall {
 impl Stall {
     fn all(measured: &Measured, longest_ms: &[f64]) -> Vec<Stall> {
         let slot = |at: Duration| (at.as_millis() / SLOT.as_millis()) as usize;
-        let until = measured.events.iter().skip(1).map(|(at, _)| slot(*at)).chain([longest_ms.len()]);
+        let until = measured.events.iter().skip(1).map(|(range, _)| slot(range.start)).chain([longest_ms.len()]);
         let stalls =
             measured.events.iter().zip(until).filter(|((_, what), _)| !matches!(what, Disturbance::Migrate(..)));
-        let stalls = stalls.map(|((at, what), until)| Stall {
-            at_ms: at.as_millis() as u64,
+        let stalls = stalls.map(|((range, what), until)| Stall {
+            at_ms: range.start.as_millis() as u64,
             join: !what.is_loss(),
-            longest_ms: longest_ms.get(slot(*at)..until).unwrap_or_default().iter().copied().fold(0.0, f64::max),
+            longest_ms: longest_ms
+                .get(slot(range.start)..until)
+                .unwrap_or_default()
+                .iter()
+                .copied()
+                .fold(0.0, f64::max),
         });
         stalls.collect()
-    }
-}
-
-/// A migration during a run, and what clients noticed of it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Migration {
-    /// Milliseconds from the beginning of the span, and from then to its end.
-    pub at_ms: u64,
-    pub took_ms: u64,
-    /// `done`, or why not.
-    pub state: String,
-    pub partitions: u64,
-    pub bytes: u64,
-    /// Bytes that had to go at least.
-    pub least_bytes: u64,
-    /// Latency of calls that were due in the seconds before it, in those that it touched, and afterwards.
-    pub before: Latency,
-    pub during: Latency,
-    pub after: Latency,
-}
-
-impl Migration {
-    fn all(measured: &Measured) -> Vec<Migration> {
-        let begun = measured.events.iter().filter(|(_, what)| matches!(what, Disturbance::Migrate(..)));
-        let one = |((at, _), migrated): (&(Duration, Disturbance), &Migrated)| {
-            let seconds = &measured.tally.seconds_us;
-            let latency = |range: std::ops::Range<usize>| {
-                let mut all = coarse();
-                let range = range.start.min(seconds.len())..range.end.min(seconds.len());
-                seconds[range].iter().for_each(|second| all.add(second).expect("the bounds are the same"));
-                Latency::of(&all, false)
-            };
-            let (first, end) = (at.as_secs() as usize, (*at + migrated.took).as_secs() as usize + 1);
-            Migration {
-                at_ms: at.as_millis() as u64,
-                took_ms: migrated.took.as_millis() as u64,
-                state: migrated.state.clone(),
-                partitions: migrated.partitions,
-                bytes: migrated.bytes,
-                least_bytes: migrated.least_bytes,
-                before: latency(0..first),
-                during: latency(first..end),
-                after: latency(end..seconds.len().max(end)),
-            }
-        };
-        begun.zip(&measured.migrated).map(one).collect()
     }
 }
 
@@ -242,6 +213,7 @@ impl From<&Measured> for Run {
                 slot_ms: SLOT.as_millis() as u64,
                 answered: tally.slots.clone(),
                 longest_ms: longest_ms.clone(),
+                events: Event::all(&measured.events, &measured.migrated, &measured.snapshots, &tally.slots),
             },
             stalls: Stall::all(measured, &longest_ms),
             migrations: Migration::all(measured),
@@ -265,6 +237,7 @@ impl Outcome {
             at: since.map_or(0, |since| since.as_secs()),
             commit: commit(),
             machine: Machine::here(),
+            surroundings: None,
             system: system.to_owned(),
             driver: driver.to_owned(),
             workload: workload.to_owned(),
@@ -296,7 +269,10 @@ impl Outcome {
     /// The figures on one line.
     pub fn summary(&self) -> Value {
         let usual = self.usual();
+        let (load_average, stolen) =
+            (self.surroundings.map(|seen| seen.load_average), self.surroundings.map(|seen| seen.stolen));
         let mut line = json!({
+            "load_average": load_average, "stolen_percent": stolen,
             "workload": self.workload, "guest": self.guest, "system": self.system, "driver": self.driver,
             "peak_tps": self.peak_tps(), "offered": usual.offered, "tps": usual.tps,
             "p50_ms": usual.latency.p50_ms, "p99_ms": usual.latency.p99_ms, "p999_ms": usual.latency.p999_ms,
@@ -321,6 +297,7 @@ impl Outcome {
                     "p50_ms": [one.before.p50_ms, one.during.p50_ms, one.after.p50_ms],
                     "p99_ms": [one.before.p99_ms, one.during.p99_ms, one.after.p99_ms],
                     "longest_ms": [one.before.max_ms, one.during.max_ms, one.after.max_ms],
+                    "longest_epoch_ms": one.longest_epoch_ms,
                 })
             };
             line["migrations"] = usual.migrations.iter().map(one).collect();
