@@ -85,8 +85,28 @@ export function useEntries(app: string, operator: string, prefix: string, after:
   return useGet<Page>(['state', app, operator, prefix, after], `${path('v1', 'state', app, operator)}?${query}`, 5000);
 }
 
-export const useEntity = (app: string, operator: string, key: string) =>
-  useGet<Schemas['EntityView']>(['state', app, operator, 'entity', key], path('v1', 'state', app, operator, key), 5000);
+/** What an entity is, and who wrote it last, as far as that is known and may be seen. */
+export interface Entity {
+  now: Schemas['EntityView'];
+  write: Schemas['LastWrite'] | ApiError;
+}
+
+/** The last write is read after the entity, each time: so it is never older than what it is compared with. */
+export function useEntity(app: string, operator: string, key: string) {
+  const entity = path('v1', 'state', app, operator, key);
+  return useQuery<Entity, ApiError>({
+    queryKey: ['state', app, operator, 'entity', key],
+    queryFn: async () => {
+      const now = await get<Schemas['EntityView']>(entity);
+      const write = await get<Schemas['LastWrite']>(`${entity}/last-write`).catch((error: unknown) => {
+        if (error instanceof ApiError) return error;
+        throw error;
+      });
+      return { now, write };
+    },
+    refetchInterval: 5000,
+  });
+}
 
 /** How many entities each operator of an app has: counted up to what one page may hold, so that asking costs little. */
 export const useEntityCounts = (app: string, operators: string[]) =>
@@ -99,12 +119,6 @@ export const useEntityCounts = (app: string, operators: string[]) =>
       },
     })),
   });
-export const useLastWrite = (app: string, operator: string, key: string) =>
-  useGet<Schemas['LastWrite']>(
-    ['state', app, operator, 'last-write', key],
-    `${path('v1', 'state', app, operator, key)}/last-write`,
-    5000,
-  );
 
 /** A change, after which what it has changed is read again. */
 export function useChange<Input, Output>(change: (input: Input) => Promise<Output>, ...changed: string[]) {

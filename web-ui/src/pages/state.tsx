@@ -1,8 +1,8 @@
 // Committed state: operators, entities by key, values as they are.
 import { useState, type FormEvent } from 'react';
 import { Link, useLocation, useSearch } from 'wouter';
-import { path, type Schemas } from '../api/client';
-import { saveExport, useApps, useChange, useEntity, useEntries, useLastWrite } from '../api/hooks';
+import { ApiError, path, type Schemas } from '../api/client';
+import { saveExport, useApps, useChange, useEntity, useEntries } from '../api/hooks';
 import { Button, Card, Copy, ErrorNotice, Notice, Page, Pending, Table, Tag } from '../components/basics';
 import { Change, hex, isSame, type Encoded } from '../components/change';
 import { brief, Text, Value } from '../components/value';
@@ -165,6 +165,7 @@ function Search({
 /** One entity. */
 export function Entity({ app, operator, name }: { app: string; operator: string; name: string }) {
   const entity = useEntity(app, operator, name);
+  const { now, write } = entity.data ?? {};
   return (
     <Page
       title={shorten(name, 200)}
@@ -174,47 +175,31 @@ export function Entity({ app, operator, name }: { app: string; operator: string;
         [operator, at('state', app, operator)],
       ]}
       lead={
-        entity.data && (
+        now && (
           <>
-            Partition {entity.data.partition}, as of epoch {count(entity.data.epoch)}
+            Partition {now.partition}, as of epoch {count(now.epoch)}
           </>
         )
       }
       actions={<Copy text={name} label="Copy key" />}
     >
       <Pending of={entity} />
-      {entity.data && (
-        <Card title="Value" note={entity.data.encoding === 'base64' ? <Tag>bytes that are no JSON</Tag> : undefined}>
-          {entity.data.encoding === 'base64' ? (
-            <Bytes text={entity.data.value as string} />
-          ) : (
-            <Value value={entity.data.value as Json} />
-          )}
+      {now && (
+        <Card title="Value" note={now.encoding === 'base64' ? <Tag>bytes that are no JSON</Tag> : undefined}>
+          {now.encoding === 'base64' ? <Bytes text={now.value as string} /> : <Value value={now.value as Json} />}
         </Card>
       )}
-      {entity.data && (
+      {now && write && (
         <Card title="Last write" note="of the requests that were watched">
-          <LastWrite app={app} operator={operator} name={name} now={entity.data} at={entity.dataUpdatedAt} />
+          {write instanceof ApiError ? <ErrorNotice error={write} /> : <LastWrite {...write} now={now} />}
         </Card>
       )}
     </Page>
   );
 }
 
-interface Now {
-  app: string;
-  operator: string;
-  name: string;
-  /** What it is, and when that was read. */
-  now: Schemas['EntityView'];
-  at: number;
-}
-
 /** Who wrote it last, as far as anybody has watched, and what that has changed. */
-function LastWrite({ app, operator, name, now, at }: Now) {
-  const write = useLastWrite(app, operator, name);
-  if (!write.data) return <Pending of={write} />;
-  const { recorded, change } = write.data;
+function LastWrite({ recorded, change, now }: Schemas['LastWrite'] & { now: Schemas['EntityView'] }) {
   if (!recorded) {
     return (
       <p className="quiet">
@@ -222,8 +207,8 @@ function LastWrite({ app, operator, name, now, at }: Now) {
       </p>
     );
   }
-  // One of the two may have been read before the other was written.
-  const isOfNow = write.dataUpdatedAt >= at && recorded.epoch != null && recorded.epoch <= now.epoch;
+  // It may have been written after the entity was read.
+  const isOfNow = recorded.epoch != null && recorded.epoch <= now.epoch;
   const isKnown = change?.known === 'yes';
   return (
     <>
