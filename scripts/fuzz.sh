@@ -21,8 +21,8 @@ while [ $# -gt 0 ]; do
 done
 # So many runs take as long as they take.
 [ -n "$seconds" ] || { [ "$runs" = -1 ] && seconds=60 || seconds=0; }
-RUSTC_WORKSPACE_WRAPPER=$PWD/scripts/fuzz-rustc.sh cargo build --release --config scripts/checked.toml --quiet --workspace \
-  --bin styx-fuzz --features styx-fuzz/libfuzzer
+cargo build --release --config scripts/checked.toml --config "build.rustc-workspace-wrapper='$PWD/scripts/fuzz-rustc.sh'" --quiet \
+  --workspace --bin styx-fuzz --features styx-fuzz/libfuzzer
 fuzz=${CARGO_TARGET_DIR:-target}/release/styx-fuzz
 work=target/fuzz
 if [ ${#targets[@]} -eq 0 ]; then
