@@ -11,7 +11,7 @@ use crate::cluster::placement::repartition_in_place;
 use crate::cluster::worker_set::WorkerSet;
 use crate::execute::attempt::{Execution, Operation, RemoteResponse};
 use crate::execute::task::LocalView;
-use crate::ids::{OperatorId, PartitionId, WorkerId};
+use crate::ids::{OperatorId, PartitionId, Tid, WorkerId};
 use crate::sequence::catalog::Catalog;
 use crate::sequence::control::Control;
 use crate::sequence::deployment::Consistency;
@@ -106,11 +106,9 @@ impl Ground {
         self.fetching.is_empty() || self.fetching.want(&self.state, operation)
     }
 
-    /// An attempt lacked something: it is asked for, to be here when the next attempt is made.
-    pub fn fetch(&mut self, lacking: Option<Entity>) {
-        if let Some(entity) = lacking {
-            self.has(&Operation::Get(entity));
-        }
+    /// An attempt of a transaction lacked an entity.
+    pub fn lacked(&mut self, tid: Tid, entity: Entity) {
+        self.fetching.lacked(tid, entity, &self.state);
     }
 
     /// Puts what has arrived into its place, while nobody reads the state.

@@ -49,7 +49,7 @@ use self::ground::Ground;
 use self::handover::Handover;
 use self::ingress::{Ingress, Slot};
 use self::long::{EndedQuery, ExecutedLong, Longs};
-use self::migration::Incoming;
+use self::migration::{Incoming, LACKS_MAX};
 use self::moving::moving;
 use self::rekeying::Rekeying;
 use self::round::{Cut, Ended, Rounds, Scope};
@@ -71,10 +71,6 @@ use crate::state::entity::Layout;
 use crate::wire::fault::why;
 use crate::wire::message::{Begin, Finished, Message, Node, Replay, Replayed};
 use crate::wire::moving::Moving;
-
-/// Times that something is executed anew in the next epoch, because it lacks what has not arrived here, before it runs
-/// beside the epochs and waits.
-const LACKS_MAX: u8 = 8;
 
 /// The machine of a worker. `W` names a waiting client; it is handed back with the reply, never looked at.
 #[derive(Debug)]
@@ -586,20 +582,22 @@ impl<W> Worker<W> {
     /// A round is over here.
     fn finish(&mut self, ended: Ended<W>, executed: bool, actions: &mut Vec<Action<W>>) {
         let Ended { round, summary, mut rescheduled, mut postponed, lacking, held, fuel, .. } = ended;
+        let mut waiting = Vec::new();
         for mut slot in lacking {
-            slot.lacked += 1;
-            // It was asked for, and comes soon. Who lacks one thing after the other is not executed anew for each.
-            if slot.lacked > LACKS_MAX {
-                postponed.push(slot);
-            } else if slot.transaction.query {
-                self.lacking.push(slot);
-            } else {
-                rescheduled.push(slot);
+            slot.lacked = slot.lacked.saturating_add(1);
+            // It was asked for, and comes soon. Who lacks one thing after the other is not executed anew for each: a query,
+            // which nobody's writes disturb, runs beside the epochs, and a transaction waits.
+            match (slot.transaction.query, slot.lacked > LACKS_MAX) {
+                (true, false) => self.lacking.push(slot),
+                (true, true) => postponed.push(slot),
+                (false, false) => rescheduled.push(slot),
+                (false, true) => waiting.push(slot),
             }
         }
         fuel.iter().for_each(|(request, fuel)| self.ingress.expected_fuel().learn(request, *fuel));
         let logged = postponed.iter().filter(|slot| !slot.transaction.query);
-        let moved = || rescheduled.iter().chain(logged.clone()).chain(held.iter().map(|(_, slot)| slot));
+        let held_back = held.iter().map(|(_, slot)| slot).chain(&waiting);
+        let moved = || rescheduled.iter().chain(logged.clone()).chain(held_back.clone());
         let mut carried: Vec<Tid> = moved().map(|slot| slot.transaction.tid).collect();
         carried.sort_unstable();
         let writes = self.ground.take_written();
@@ -611,6 +609,7 @@ impl<W> Worker<W> {
         let waiters = postponed.into_iter().filter_map(|slot| self.longs.postpone(slot)).collect();
         give_back(waiters, actions);
         held.into_iter().for_each(|(holder, slot)| self.longs.hold(holder, slot));
+        waiting.into_iter().for_each(|slot| self.longs.lack(slot));
         self.longs.epoch_over(&self.ground);
         // In a replay others may be there that the epoch did not take.
         self.carried.extend(rescheduled);

@@ -41,6 +41,9 @@ use crate::wire::message::{Message, Node};
 /// Times that a long transaction is begun again before it holds others back.
 const RESTARTS_MAX: u32 = 2;
 
+/// Most transactions that lack one entity after the other and are executed anew in an epoch.
+const LACKING_MAX: usize = 64;
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Longs<W> {
@@ -57,6 +60,8 @@ pub(super) struct Longs<W> {
     withdrawn: Vec<(Slot<W>, Execution)>,
     /// Transactions that wait for the end of a long one.
     held: Vec<Held<W>>,
+    /// Transactions that lack one entity after the other of those that are on their way here.
+    lacking: BTreeMap<Tid, Slot<W>>,
     /// Those of them that wait no more.
     released: Vec<Slot<W>>,
     /// Runs of which nobody wants to know any more.
@@ -121,6 +126,7 @@ impl<W> Longs<W> {
             ended: Vec::new(),
             withdrawn: Vec::new(),
             held: Vec::new(),
+            lacking: BTreeMap::new(),
             released: Vec::new(),
             abandoned: Vec::new(),
             restarts: BTreeMap::new(),
@@ -147,11 +153,17 @@ impl<W> Longs<W> {
         self.held.push(Held { holder, slot, restarts });
     }
 
+    /// A transaction has lacked one entity after the other, which are on their way here: it is executed anew when there is
+    /// room for it.
+    pub fn lack(&mut self, slot: Slot<W>) {
+        self.lacking.insert(slot.transaction.tid, slot);
+    }
+
     /// Transactions of the log that are here, queries not among them.
     pub fn transactions(&self) -> impl Iterator<Item = &Slot<W>> {
         let longs = self.waiting.iter().chain(self.running.values()).chain(self.ended.iter().map(|(_, long, _)| long));
         let longs = longs.map(|long| &long.slot).filter(|slot| !slot.transaction.query);
-        let held = self.held.iter().map(|held| &held.slot).chain(&self.released);
+        let held = self.held.iter().map(|held| &held.slot).chain(self.lacking.values()).chain(&self.released);
         longs.chain(held).chain(self.withdrawn.iter().map(|(slot, _)| slot))
     }
 
@@ -294,6 +306,12 @@ impl<W> Longs<W> {
 
     /// The epoch is over that took some: those that it has not given back have ended.
     pub fn epoch_over(&mut self, ground: &Ground) {
+        // The oldest ends: what it lacks comes first.
+        while self.released.len() < LACKING_MAX
+            && let Some((_, slot)) = self.lacking.pop_first()
+        {
+            self.released.push(slot);
+        }
         for (tid, restarts) in std::mem::take(&mut self.restarts) {
             self.release(tid);
             if restarts >= RESTARTS_MAX {
@@ -335,6 +353,7 @@ impl<W> Longs<W> {
         self.waiting = staying;
         departing.extend::<Vec<_>>(VecDeque::into_iter(leaving).map(|long: Long<W>| long.slot).collect());
         departing.extend(self.held.extract_if(.., |held| departs(&held.slot)).map(|held| held.slot));
+        departing.extend(self.lacking.extract_if(.., |_, slot| departs(slot)).map(|(_, slot)| slot));
         departing.extend(self.released.extract_if(.., |slot| departs(slot)));
         departing
     }
@@ -374,6 +393,7 @@ impl<W> Longs<W> {
     pub fn withdraw(&mut self, ground: &mut Ground) -> Vec<W> {
         self.withdrawing = true;
         self.released.extend(self.held.drain(..).map(|held| held.slot));
+        self.released.extend(std::mem::take(&mut self.lacking).into_values());
         for (run, long) in std::mem::take(&mut self.running) {
             self.is_over(run, ground);
             self.abandoned.push(run);

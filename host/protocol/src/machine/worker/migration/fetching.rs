@@ -4,12 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::execute::attempt::Operation;
-use crate::ids::{OperatorId, PartitionId, PlacementVersion, WorkerId};
+use crate::ids::{OperatorId, PartitionId, PlacementVersion, Tid, WorkerId};
 use crate::sequence::writes::PackedWrites;
 use crate::state::State;
-use crate::state::entity::Key;
+use crate::state::entity::{Entity, Key};
 use crate::wire::fault::why;
 use crate::wire::moving::{Moving, MovingMail, ShadowPiece, Wanted};
+
+/// Times that a transaction lacks one entity after the other before it gets all of the partition.
+pub(crate) const LACKS_MAX: u8 = 2;
+/// Transactions of which that is counted; beyond them all are counted anew.
+const COUNTED_MAX: usize = 1 << 16;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -20,6 +25,8 @@ pub(crate) struct Fetching {
     /// What was asked for and has not arrived: nothing is asked for twice.
     asked: BTreeSet<(PartitionId, Option<(OperatorId, Key)>)>,
     wanted: BTreeMap<WorkerId, Vec<Wanted>>,
+    /// How often attempts of a transaction lacked something here.
+    lacked: BTreeMap<Tid, u8>,
     /// What arrived while the state was read, or before the placement.
     arrived: Vec<(PlacementVersion, WorkerId, Arrival)>,
     /// The coordinator does not know yet that all is here.
@@ -62,6 +69,24 @@ impl Fetching {
             Operation::Get(_) | Operation::Put(..) | Operation::Call(_) | Operation::Observe(_) => {}
         }
         is_here
+    }
+
+    /// An attempt of a transaction lacked an entity, which is asked for, to be here when the next attempt is made. An attempt
+    /// ends where it lacks the first: who lacks one after the other would not end before all has come anyway, and gets the
+    /// partition as a whole, before others and however little may be copied.
+    pub fn lacked(&mut self, tid: Tid, entity: Entity, state: &State) {
+        let id = entity.partition();
+        if self.want(state, &Operation::Get(entity)) {
+            return;
+        }
+        if self.lacked.len() >= COUNTED_MAX {
+            self.lacked.clear();
+        }
+        let times = self.lacked.entry(tid).or_default();
+        *times = times.saturating_add(1);
+        if *times > LACKS_MAX {
+            self.ask(id, Wanted::Partition(id));
+        }
     }
 
     fn ask(&mut self, id: PartitionId, wanted: Wanted) {

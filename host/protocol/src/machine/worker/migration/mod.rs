@@ -12,7 +12,8 @@
 //!
 //! Where a partition is to change its owner at once, only what the system itself keeps of it is followed: entities of
 //! system operators, and replies. The entities of apps stay with the old owner as a shadow, and are handed over
-//! afterwards. Who needs one that has not arrived is postponed, and runs beside the epochs when it has.
+//! afterwards. Who needs one that has not arrived is executed anew when it has: its attempt ends where it lacks the first,
+//! and who lacks one after the other gets the partition as a whole.
 //!
 //! Entities, the replies that are remembered, and transactions whose end is to be remembered go. Others stay, and run
 //! where they are.
@@ -24,7 +25,7 @@ mod shadow;
 #[cfg(test)]
 mod tests;
 
-pub(super) use self::fetching::Fetching;
+pub(super) use self::fetching::{Fetching, LACKS_MAX};
 pub(super) use self::incoming::{Arrived, Followed, Incoming};
 pub(super) use self::outgoing::Outgoing;
 pub use self::outgoing::{CopiedOf, CopyAllowance, CopyProgress};

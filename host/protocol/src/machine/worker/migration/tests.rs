@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use super::outgoing::{Allowance, PIECES_MAX};
 use super::shadow::Shadows;
-use super::{CopiedOf, CopyAllowance, CopyProgress, Fetching};
+use super::{CopiedOf, CopyAllowance, CopyProgress, Fetching, LACKS_MAX};
 use crate::execute::attempt::{Operation, Scan};
-use crate::ids::{OperatorId, PartitionId, PlacementVersion, WorkerId};
+use crate::ids::{OperatorId, PartitionId, PlacementVersion, Tid, WorkerId};
 use crate::sequence::writes::PackedWrites;
 use crate::state::entity::{Entity, Layout, Value};
 use crate::state::range::KeyRange;
@@ -276,4 +276,28 @@ fn what_arrives_before_its_placement_waits_for_it() {
     assert!(two.fetching.has_arrived());
     assert_eq!(two.fetching.settle(&mut two.state), (vec![FORMER], None));
     assert!(two.fetching.is_empty() && !two.fetching.has_arrived());
+}
+
+#[test]
+fn who_lacks_one_entity_after_the_other_gets_the_partition() {
+    let mut two = Two::slow();
+    let mut attempts = 0;
+    for (at, entity) in entities(1, GOES).take(ENTITIES).enumerate() {
+        // As many others lack something, once each.
+        two.fetching.lacked(Tid(1000 + at as u64), entities(2, GOES).nth(at).unwrap(), &two.state);
+        if !two.state.lacks(&entity) {
+            continue;
+        }
+        two.fetching.lacked(Tid(7), entity.clone(), &two.state);
+        attempts += 1;
+        let asked = two.asks();
+        let all = asked.iter().filter(|wanted| matches!(wanted, Wanted::Partition(GOES))).count();
+        assert_eq!(all, usize::from(attempts == LACKS_MAX + 1), "{attempts}: {asked:?}");
+        two.shadows.want(OWNER, asked).unwrap();
+        let sent = two.sends(1 << 20).0;
+        two.arrives(sent);
+        assert!(!two.state.lacks(&entity), "what is needed comes with the next answer");
+    }
+    assert_eq!(attempts, LACKS_MAX + 1, "it is executed so often in vain, however much it needs");
+    assert!(two.fetching.is_empty(), "and however little may be copied");
 }

@@ -34,8 +34,8 @@ use super::phase::Phase;
 use super::{Action, Config, Executed, FallbackBatch};
 use crate::cluster::worker_set::WorkerSet;
 use crate::commit::validate::Bits;
-use crate::execute::attempt::{Access, Execution, Footprint};
-use crate::execute::task::{RunId, TaskProgress};
+use crate::execute::attempt::{Access, Execution, Footprint, Operation};
+use crate::execute::task::{RunId, Started, TaskProgress};
 use crate::fallback::ComponentOutcome;
 use crate::ids::{Epoch, RequestId, Round, Tid, WorkerId};
 use crate::modes::Modes;
@@ -285,12 +285,19 @@ impl<W> Rounds<W> {
 
     /// A batch was executed.
     pub fn executed(&mut self, mut executed: Executed, scope: &mut Scope<'_, W>) {
-        if !scope.ground.fetching().is_empty() {
-            let started = executed.transactions.iter_mut().chain(&mut executed.queries);
-            started.for_each(|started| scope.ground.fetch(started.take_lacking()));
-        }
         let current = self.current.as_mut().expect("what was executed belongs to a round");
         let Stage::Execute(executing) = &mut current.stage else { panic!("what was executed is not complete before") };
+        if !scope.ground.fetching().is_empty() {
+            let from = current.roots.started();
+            for (at, started) in executed.transactions.iter_mut().enumerate() {
+                if let Some(entity) = started.take_lacking() {
+                    scope.ground.lacked(current.roots.transaction(from + at).tid, entity);
+                }
+            }
+            for entity in executed.queries.iter_mut().filter_map(Started::take_lacking) {
+                scope.ground.has(&Operation::Get(entity));
+            }
+        }
         let opened = executing.executed(executed, &mut current.roots, scope.ground.me(), &mut self.graphs);
         current.count_shared(opened);
         self.go_on(scope);
@@ -299,7 +306,11 @@ impl<W> Rounds<W> {
     /// Tasks have come back from the execution threads.
     pub fn advanced(&mut self, advanced: Vec<TaskProgress>, scope: &mut Scope<'_, W>) {
         if !scope.ground.fetching().is_empty() {
-            advanced.iter().for_each(|one| scope.ground.fetch(one.attempt.lacking().cloned()));
+            for attempt in advanced.iter().map(|one| &one.attempt) {
+                if let Some(entity) = attempt.lacking() {
+                    scope.ground.lacked(attempt.tid(), entity.clone());
+                }
+            }
         }
         self.graphs.advanced(advanced);
         self.go_on(scope);
