@@ -67,8 +67,16 @@ struct Server(Option<Child>);
 
 impl Server {
     fn of(client: &Client, global: &Global, source: &Path, output: &Output) -> Result<Self, CliError> {
-        let is_there = || client.send(client.admin(Method::GET, "/readyz")).is_ok();
-        if is_there() {
+        let ready = || client.send(client.admin(Method::GET, "/readyz"));
+        let is_there = || ready().is_ok();
+        let asked = ready();
+        if let Err(error) = &asked
+            && error.code == "NOT_HERE"
+        {
+            // A server takes calls there: another one would find its addresses taken.
+            return asked.map(|_| Server(None));
+        }
+        if asked.is_ok() {
             output.note(&format!("  using the server at {}", client.admin_url()));
             return Ok(Server(None));
         }
