@@ -17,7 +17,7 @@ struct BuildProgress {
 impl Progress for BuildProgress {
     fn step(&self, line: &str) {
         if self.plain {
-            eprintln!("  {line}");
+            crate::output::tell(&format!("  {line}"));
         }
         self.bar.set_message(line.to_string());
     }

@@ -1,7 +1,5 @@
 //! `styx logs`: lines of guests.
 
-use std::io::Write;
-
 use clap::Args;
 use reqwest::Method;
 use serde_json::Value;
@@ -64,10 +62,11 @@ pub(crate) fn run(client: &Client, args: &LogsArgs, output: &Output) -> Result<(
         while let Some(end) = text.windows(2).position(|pair| pair == b"\n\n") {
             let event: Vec<u8> = text.drain(..end + 2).collect();
             shown = true;
-            show(&String::from_utf8_lossy(&event), output);
+            if !show(&String::from_utf8_lossy(&event), output) {
+                return false;
+            }
         }
-        // A reader that has gone ends it.
-        std::io::stdout().flush().is_ok()
+        true
     })?;
     if !shown {
         // Of an app that is not there, nothing would ever come.
@@ -79,14 +78,15 @@ pub(crate) fn run(client: &Client, args: &LogsArgs, output: &Output) -> Result<(
     Ok(())
 }
 
-/// One event of the stream.
-fn show(event: &str, output: &Output) {
+/// One event of the stream; false if nobody reads any more.
+fn show(event: &str, output: &Output) -> bool {
     let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).map(str::trim_start);
-    let Some(data) = field("data:") else { return };
+    let Some(data) = field("data:") else { return true };
     if field("event:") == Some("missed") {
-        return output.note(&format!("{data} lines were forgotten before they could be told"));
+        output.note(&format!("{data} lines were forgotten before they could be told"));
+        return true;
     }
-    let Ok(line) = serde_json::from_str::<Value>(data) else { return };
+    let Ok(line) = serde_json::from_str::<Value>(data) else { return true };
     if output.is_json() {
         return output.value(&line);
     }
@@ -103,7 +103,7 @@ fn show(event: &str, output: &Output) {
         text("request_id")
     );
     // Each line stands on its own: none of them can look like another's.
-    text("message").lines().for_each(|message| output.line(&format!("{head} {message}")));
+    text("message").lines().all(|message| output.line(&format!("{head} {message}")))
 }
 
 #[cfg(test)]

@@ -22,7 +22,8 @@ pub(crate) fn run(
         if output.is_json() {
             output.value(&serde_json::to_value(&config).expect("the configuration is plain data"));
         } else {
-            print!("[server]\n{}", toml::to_string(&config).expect("the configuration is plain data"));
+            let settings = toml::to_string(&config).expect("the configuration is plain data");
+            output.text(&format!("[server]\n{settings}"));
         }
         return Ok(());
     }

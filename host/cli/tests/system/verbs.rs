@@ -181,6 +181,17 @@ async fn lines_are_asked_for_as_calls_are() {
     assert_eq!((status, refused["error"]["code"].as_str()), (1, Some("UNKNOWN_APP")), "{refused}");
 }
 
+/// As `head` does after some lines.
+#[test]
+fn whoever_reads_no_more_is_no_error() {
+    for verb in [&["completions", "bash"][..], &["server", "--print-config"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = Command::new(env!("CARGO_BIN_EXE_styx")).args(verb).stdout(writer).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
 /// Those that need nothing but what builds Styx; the others are made alike, and `styx-build`'s tests look at them.
 #[test]
 fn new_projects_pass_their_tests() {
