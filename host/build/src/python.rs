@@ -127,7 +127,7 @@ impl<'a> PythonGuest<'a> {
         cache.filled(&format!("python/{}", self.interpreter()), |target| {
             let mut tool = styx_build(&python, "--interpreter", target, cache)?;
             tool.current_dir(target);
-            progress.step("componentize-py packs an interpreter");
+            progress.step("componentize-py packs an interpreter for all apps, once");
             let failed = |output| BuildError::new(Code::BuildFailed, "the interpreter cannot be packed").output(output);
             run(&mut tool, progress, failed)?;
             Interpreter::complete(target, &cache.directory(COMPILED_CODE)?)

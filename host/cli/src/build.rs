@@ -39,6 +39,14 @@ pub(crate) fn run(source: &Path, file: Option<PathBuf>, output: &Output) -> Resu
     Ok(())
 }
 
+/// Makes ready what builds again and again are faster by; whatever goes wrong, a build says better.
+pub(crate) fn prepare(source: &Path, output: &Output) {
+    let bar = output.spinner("preparing");
+    let shown = BuildProgress { plain: bar.is_hidden() && !output.is_json(), bar };
+    let _ = styx_build::prepare(source, &shown);
+    shown.bar.finish_and_clear();
+}
+
 /// `styx test`.
 pub(crate) fn test(source: &Path, arguments: &[String], output: &Output) -> Result<(), CliError> {
     // Its lines go between those of the tests: no bar.

@@ -38,13 +38,14 @@ pub(crate) fn run(global: &Global, source: &Path, output: &Output) -> Result<(),
         CliError::new("WATCH", message, "the system's limit on watched files may be met (fs.inotify.max_user_watches)")
     })?;
     let mut server = Server::of(&client, global, &source, output)?;
-    let mut preparing = None;
+    crate::build::prepare(&source, output);
+    let mut warming_up = None;
     loop {
         match crate::deploy::run(&client, &source, None, Options::default(), output) {
             // While the user thinks: the next builds are faster for it.
             Ok(()) => {
                 let source = source.clone();
-                preparing.get_or_insert_with(|| std::thread::spawn(move || styx_build::prepare(&source)));
+                warming_up.get_or_insert_with(|| std::thread::spawn(move || styx_build::warm_up(&source)));
             }
             Err(error) => output.error(&error),
         }
@@ -95,6 +96,7 @@ impl Server {
             .current_dir(source)
             // It ends with this process, however that ends.
             .arg("--while-stdin")
+            .args(["--log-level", &crate::environment::log_filter_of_dev()])
             .stdin(Stdio::piped())
             .spawn()
             .map_err(|error| CliError::new("IO", format!("the server cannot be started: {error}"), ""))?;

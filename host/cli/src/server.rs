@@ -67,7 +67,10 @@ pub(crate) fn run(
         }
         let (done, next) = server.summary(&config);
         output.done(&done);
-        output.note(&next);
+        // Whoever has started it for an app says what comes next.
+        if !while_stdin {
+            output.note(&next);
+        }
     }
     let ended = runtime.block_on(async {
         let ended = tokio::select! {
