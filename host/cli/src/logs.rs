@@ -88,7 +88,7 @@ fn show(event: &str, output: &Output) -> bool {
     }
     let Ok(line) = serde_json::from_str::<Value>(data) else { return true };
     if output.is_json() {
-        return output.value(&line);
+        return output.one_of(&line);
     }
     let text = |name: &str| line[name].as_str().unwrap_or("");
     let time = std::time::UNIX_EPOCH + std::time::Duration::from_micros(line["time_us"].as_u64().unwrap_or(0));
@@ -103,7 +103,7 @@ fn show(event: &str, output: &Output) -> bool {
         text("request_id")
     );
     // Each line stands on its own: none of them can look like another's.
-    text("message").lines().all(|message| output.line(&format!("{head} {message}")))
+    text("message").lines().all(|message| output.line_of_many(&format!("{head} {message}")))
 }
 
 #[cfg(test)]

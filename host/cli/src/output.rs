@@ -108,8 +108,13 @@ impl Output {
         }
     }
 
-    /// The result, for programs and people alike; false if nobody reads any more.
-    pub(crate) fn value(&self, value: &Value) -> bool {
+    /// The result, for programs and people alike.
+    pub(crate) fn value(&self, value: &Value) {
+        self.one_of(value);
+    }
+
+    /// One of many results; false if nobody reads any more.
+    pub(crate) fn one_of(&self, value: &Value) -> bool {
         if self.silent {
             return true;
         }
@@ -118,8 +123,13 @@ impl Output {
         print(&format!("{}\n", harmless(&text.expect("JSON can be written"))))
     }
 
-    /// A result that people and programs copy as it is; false if nobody reads any more.
-    pub(crate) fn line(&self, line: &str) -> bool {
+    /// A result that people and programs copy as it is.
+    pub(crate) fn line(&self, line: &str) {
+        self.line_of_many(line);
+    }
+
+    /// One of many; false if nobody reads any more.
+    pub(crate) fn line_of_many(&self, line: &str) -> bool {
         print(&format!("{}\n", harmless(line)))
     }
 
@@ -131,8 +141,7 @@ impl Output {
     /// Rows under a header; `value` instead, for programs.
     pub(crate) fn table(&self, header: &[&str], rows: Vec<Vec<String>>, value: &Value) {
         if self.json {
-            self.value(value);
-            return;
+            return self.value(value);
         }
         let mut table = Table::new();
         table

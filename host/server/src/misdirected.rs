@@ -21,7 +21,7 @@ impl Paths {
     fn have(&self, path: &str) -> bool {
         let is = |of: &String| {
             let (mut parts, mut of) = (path.split('/'), of.split('/'));
-            of.by_ref().all(|of| parts.next().is_some_and(|part| of.starts_with('{') || of == part))
+            of.by_ref().all(|of| parts.next().is_some_and(|part| of == part || of.starts_with('{') && !part.is_empty()))
                 && parts.next().is_none()
         };
         self.0.iter().any(is)

@@ -177,6 +177,12 @@ async fn lines_are_asked_for_as_calls_are() {
         assert_eq!(found, count, "{target}: {said}");
         assert_eq!(said.contains("no lines"), count == 0, "{target}: {said}");
     }
+    let urls = ["--admin-url", server.admin(), "--ingress-url", server.ingress()];
+    for (call, says) in [("testkit/a/k/list", "read as of epoch"), ("testkit/a/k/echo", "transaction ")] {
+        let arguments = if call.ends_with("echo") { "[\"a\"]" } else { "[]" };
+        let (_, _, said) = styx(directory.path(), &[&urls[..], &["call", call, arguments]].concat());
+        assert!(said.starts_with(says), "{call}: {said}");
+    }
     let (status, refused) = asked(&server, &["logs", "testkt"]);
     assert_eq!((status, refused["error"]["code"].as_str()), (1, Some("UNKNOWN_APP")), "{refused}");
 }
@@ -225,6 +231,7 @@ async fn clients_are_told_refusals_and_bugs_of_an_app_apart() {
     let source = directory.path().join("bank");
     let file = source.join("account.py");
     let mut text = std::fs::read_to_string(&file).unwrap();
+    text.push_str("\n\n@account.register(read_only=True)\ndef look(ctx: Context) -> int:\n    print('looked')\n    return {}[\"price\"]\n");
     text.push_str("\n\n@account.register\ndef wrong(ctx: Context) -> int:\n    return {}[\"price\"]\n");
     let line = text.lines().count();
     std::fs::write(&file, text).unwrap();
@@ -242,6 +249,12 @@ async fn clients_are_told_refusals_and_bugs_of_an_app_apart() {
 
     let says = format!("account.wrong on \"ann\": KeyError: 'price' at account.py:{line} in wrong");
     server.call("bank/account/ann/wrong", "[]").await.is_error("a bug", 500, "GUEST_EXCEPTION", &says);
+
+    // Also of what only reads, and has no place among the transactions.
+    server.call("bank/account/ann/look", "[]").await.is_error("a bug", 500, "GUEST_EXCEPTION", "KeyError: 'price'");
+    let (_, out, said) = styx(directory.path(), &["--admin-url", server.admin(), "logs", "bank/account.look"]);
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(lines.len() == 2 && lines[0].ends_with("looked") && lines[1].contains("KeyError"), "{out}{said}");
 }
 
 #[tokio::test]

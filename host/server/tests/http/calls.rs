@@ -69,9 +69,10 @@ async fn every_end_has_its_status() {
     for (path, of_admin) in
         [("/v1/apps", true), ("/readyz", true), ("/v1/send/app/item/a/store", false), ("/v1/ws", false)]
     {
-        let (request, other) = match of_admin {
-            true => (server.to_ingress(Method::GET, path), server.admin),
-            false => (server.to_admin(Method::POST, path), server.ingress),
+        let (request, other) = if of_admin {
+            (server.to_ingress(Method::GET, path), server.admin)
+        } else {
+            (server.to_admin(Method::POST, path), server.ingress)
         };
         let told = told(request).await;
         assert_eq!(told.error(), (421, "NOT_HERE".to_owned()), "{path}");
