@@ -47,11 +47,25 @@ pub fn failed_for(tool: &str, file: &str, text: &str, tail: String) -> BuildErro
     }
 }
 
-fn said(tail: &str) -> Option<&str> {
+fn said(tail: &str) -> Option<String> {
     tail.lines().find_map(|line| {
         let said = WRONG.iter().find_map(|begin| line.strip_prefix(begin))?.trim();
-        (!said.is_empty() && !said.starts_with("code ")).then_some(said)
+        (!said.is_empty() && !said.starts_with("code ")).then(|| with_few_versions(said))
     })
+}
+
+/// Versions of a package that a line names.
+const VERSIONS_SHOWN: usize = 5;
+
+/// A line of pip's that names all versions of a package, hundreds of some, with the newest of them.
+fn with_few_versions(line: &str) -> String {
+    let parts = line.split_once("(from versions: ").and_then(|(before, rest)| {
+        let (versions, after) = rest.split_once(')')?;
+        let versions: Vec<&str> = versions.split(", ").collect();
+        let newest = versions.get(versions.len().checked_sub(VERSIONS_SHOWN)?..)?.join(", ");
+        (versions.len() > VERSIONS_SHOWN).then(|| format!("{before}(from versions: …, {newest}){after}"))
+    });
+    parts.unwrap_or_else(|| line.to_owned())
 }
 
 #[cfg(test)]
@@ -71,6 +85,16 @@ mod tests {
             "BUILD_FAILED: cannot install esbuild: 404 Not Found; see npm's output"
         );
         assert_eq!(failed("pip", "x", "killed".to_owned()).message, "cannot install x");
+    }
+
+    #[test]
+    fn of_many_versions_the_newest_are_named() {
+        let tail =
+            "ERROR: Could not find a version that satisfies the requirement x==99 (from versions: 1, 2, 3, 4, 5, 6, 7)";
+        assert_eq!(
+            failed_for("pip", "requirements.txt", "x==99", tail.to_owned()).message,
+            "requirements.txt:1: Could not find a version that satisfies the requirement x==99 (from versions: …, 3, 4, 5, 6, 7)"
+        );
     }
 
     #[test]

@@ -93,21 +93,30 @@ pub fn manifest_of(source: &Path) -> Result<Manifest, BuildError> {
     Ok(Project::open(source)?.manifest)
 }
 
-/// Makes ready, in the user's cache and in this process, what builds of the app in `source` get faster by and none waits for.
+/// Makes ready, in the user's cache, what all builds of the app in `source` are several times faster by, and what takes about as
+/// long as one without it: for who builds it again and again.
 ///
 /// # Errors
 /// There is no such app, or a tool fails; builds work without.
-pub fn prepare(source: &Path) -> Result<(), BuildError> {
+pub fn prepare(source: &Path, progress: &dyn Progress) -> Result<(), BuildError> {
     let cache = Cache::of_user()?;
     for source in &Project::open(source)?.components {
-        match &source.origin {
-            Origin::Directory { path, language: Language::Python, entry } => {
-                PythonGuest::open(path, entry.as_deref())?.prepare(&cache, &Silent)?;
-            }
-            Origin::Directory { path, language: Language::TypeScript, entry } => {
-                TypeScriptGuest::open(path, entry.as_deref())?.prepare(&cache, &Silent)?;
-            }
-            Origin::Directory { .. } | Origin::File(_) => {}
+        if let Origin::Directory { path, language: Language::Python, entry } = &source.origin {
+            PythonGuest::open(path, entry.as_deref())?.prepare(&cache, progress)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes ready in this process what builds of the app in `source` get faster by and none waits for.
+///
+/// # Errors
+/// There is no such app, or a tool fails; builds work without.
+pub fn warm_up(source: &Path) -> Result<(), BuildError> {
+    let cache = Cache::of_user()?;
+    for source in &Project::open(source)?.components {
+        if let Origin::Directory { path, language: Language::TypeScript, entry } = &source.origin {
+            TypeScriptGuest::open(path, entry.as_deref())?.prepare(&cache, &Silent)?;
         }
     }
     Ok(())

@@ -4,6 +4,7 @@
 //! The tool lives in a virtual environment in the cache; nothing is installed
 //! anywhere else. The SDK's own `python -m styx.build` drives it and explains its errors.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -126,7 +127,7 @@ impl<'a> PythonGuest<'a> {
         cache.filled(&format!("python/{}", self.interpreter()), |target| {
             let mut tool = styx_build(&python, "--interpreter", target, cache)?;
             tool.current_dir(target);
-            progress.step("componentize-py packs an interpreter");
+            progress.step("componentize-py packs an interpreter for all apps, once");
             let failed = |output| BuildError::new(Code::BuildFailed, "the interpreter cannot be packed").output(output);
             run(&mut tool, progress, failed)?;
             Interpreter::complete(target, &cache.directory(COMPILED_CODE)?)
@@ -186,7 +187,7 @@ impl<'a> PythonGuest<'a> {
         let key = Inputs::default().add("python", &self.python.version).add(REQUIREMENTS, &text).digest();
         let installed = cache.filled(&format!("python/packages-{}", &key[..16]), |target| {
             progress.step(&format!("pip installs {REQUIREMENTS}"));
-            let mut install = pip(python);
+            let mut install = self.python.pip(python, progress)?;
             // What was compiled for this machine cannot run in a component.
             install
                 .args(["install", "--no-compile", "--target"])
@@ -223,12 +224,20 @@ fn styx_build(python: &Path, asked: &str, output: &Path, cache: &Cache) -> Resul
     Ok(tool)
 }
 
-fn pip(python: &Path) -> Command {
-    let mut pip = Command::new(python);
-    pip.args(["-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet"])
-        .env_remove("PYTHONPATH")
-        .env_remove("PYTHONHOME");
-    pip
+/// Oldest pip that installs into other environments than its own.
+const PIP_FOR_OTHERS: (u32, u32) = (22, 3);
+
+/// Whether what `pip --version` says is of one that installs into other environments.
+fn installs_for_others(version: &str) -> bool {
+    let mut numbers = version.trim_start_matches("pip ").split(['.', ' ']).map(|part| part.parse::<u32>().ok());
+    let number = (numbers.next().flatten(), numbers.next().flatten());
+    matches!(number, (Some(major), Some(minor)) if (major, minor) >= PIP_FOR_OTHERS)
+}
+
+fn python_alone(program: impl AsRef<OsStr>) -> Command {
+    let mut python = Command::new(program);
+    python.env_remove("PYTHONPATH").env_remove("PYTHONHOME");
+    python
 }
 
 fn run(
@@ -261,18 +270,40 @@ impl Python {
             return Ok(python);
         }
         progress.step(&format!("pip installs {tool}"));
-        let mut create = Command::new(self.program);
-        create.args(["-m", "venv", "--clear"]).arg(&environment);
+        // A pip of its own would take longer than all that is installed with it.
+        let mut create = python_alone(self.program);
+        create.args(["-m", "venv", "--clear", "--without-pip"]).arg(&environment);
         run(&mut create, progress, |tail| {
             BuildError::new(Code::BuildFailed, "cannot create a virtual environment")
                 .hint("install the venv module (Debian: python3-venv)")
                 .output(tail)
         })?;
-        let mut install = pip(&python);
+        let mut install = self.pip(&python, progress)?;
         install.arg("install").arg(tool);
         run(&mut install, progress, |tail| installer::failed("pip", what, tail))?;
         fs::write(&complete, "").map_err(BuildError::io("write", &complete))?;
         Ok(python)
+    }
+
+    /// pip for a virtual environment, whose interpreter is `python`: the machine's; or one of its own, if that has none.
+    fn pip(&self, python: &Path, progress: &dyn Progress) -> Result<Command, BuildError> {
+        let version = command::ask(python_alone(self.program).args(["-m", "pip", "--version"]));
+        let mut pip = if version.is_some_and(|version| installs_for_others(&version)) {
+            let mut pip = python_alone(self.program);
+            pip.args(["-m", "pip", "--python"]).arg(python);
+            pip
+        } else {
+            run(python_alone(python).args(["-m", "ensurepip"]), progress, |tail| {
+                BuildError::new(Code::BuildFailed, "there is no pip to install with")
+                    .hint("install pip 22.3 or newer (Debian: python3-pip)")
+                    .output(tail)
+            })?;
+            let mut pip = python_alone(python);
+            pip.args(["-m", "pip"]);
+            pip
+        };
+        pip.args(["--disable-pip-version-check", "--no-input", "--quiet"]);
+        Ok(pip)
     }
 
     /// The machine's, new enough.
@@ -369,6 +400,19 @@ mod tests {
         assert_eq!(section, fs::read(native.join("world.bin")).unwrap(), "UPDATE_WORLD=1, then `just python-native`");
         let library = native.join("../src/styx/_native.cpython-314-wasm32-wasi.so");
         assert!(fs::read(library).unwrap().ends_with(&section), "`just python-native`");
+    }
+
+    #[test]
+    fn pips_that_install_for_others_are_known_by_their_version() {
+        for (said, expect) in [
+            ("pip 22.3 from /usr/lib/python3/dist-packages/pip (python 3.11)", true),
+            ("pip 26.0.1 from /x (python 3.11)", true),
+            ("pip 23.0b1 from /x (python 3.11)", false),
+            ("pip 22.2.9 from /x (python 3.11)", false),
+            ("No module named pip", false),
+        ] {
+            assert_eq!(installs_for_others(said), expect, "{said}");
+        }
     }
 
     #[test]

@@ -181,7 +181,7 @@ fn a_guest_in_python_is_loaded_by_an_interpreter_that_is_ready() {
         (steps.0.into_inner().unwrap().join("\n"), read.components["counter"].clone())
     };
     write(&source, &[("counter.py", &app(""))]);
-    prepare(&source).unwrap_or_else(|error| panic!("{error}\n{}", error.output));
+    prepare(&source, &Silent).unwrap_or_else(|error| panic!("{error}\n{}", error.output));
 
     // A module of the library that the SDK does not need, a package without a file of its own, and something to print.
     let (steps, loaded) = built("import decimal\nfrom helper import inner\nprint(decimal.Decimal(inner.X))");
@@ -303,6 +303,8 @@ fn what_is_wrong_in_typescript_is_said_with_its_line() {
     let head = "import { operator } from \"styx-sdk\";\nexport const shop = operator(\"shop\", {\n";
     for (number, (file, text, message)) in [
         ("shop.ts", "let a = ;".to_owned(), "shop.ts:1: Expression expected. (TS1109)"),
+        // The types of what stands before are wrong as well.
+        ("shop.ts", "const a: string = 1;\nlet b = ;".to_owned(), "shop.ts:2: Expression expected. (TS1109)"),
         (
             "shop.ts",
             format!("{head}  sell(ctx, n: number) {{ return n.length; }},\n}});"),

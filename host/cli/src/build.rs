@@ -17,7 +17,7 @@ struct BuildProgress {
 impl Progress for BuildProgress {
     fn step(&self, line: &str) {
         if self.plain {
-            eprintln!("  {line}");
+            crate::output::tell(&format!("  {line}"));
         }
         self.bar.set_message(line.to_string());
     }
@@ -37,6 +37,14 @@ pub(crate) fn run(source: &Path, file: Option<PathBuf>, output: &Output) -> Resu
         );
     }
     Ok(())
+}
+
+/// Makes ready what builds again and again are faster by; whatever goes wrong, a build says better.
+pub(crate) fn prepare(source: &Path, output: &Output) {
+    let bar = output.spinner("preparing");
+    let shown = BuildProgress { plain: bar.is_hidden() && !output.is_json(), bar };
+    let _ = styx_build::prepare(source, &shown);
+    shown.bar.finish_and_clear();
 }
 
 /// `styx test`.

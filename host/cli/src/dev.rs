@@ -38,13 +38,14 @@ pub(crate) fn run(global: &Global, source: &Path, output: &Output) -> Result<(),
         CliError::new("WATCH", message, "the system's limit on watched files may be met (fs.inotify.max_user_watches)")
     })?;
     let mut server = Server::of(&client, global, &source, output)?;
-    let mut preparing = None;
+    crate::build::prepare(&source, output);
+    let mut warming_up = None;
     loop {
         match crate::deploy::run(&client, &source, None, Options::default(), output) {
             // While the user thinks: the next builds are faster for it.
             Ok(()) => {
                 let source = source.clone();
-                preparing.get_or_insert_with(|| std::thread::spawn(move || styx_build::prepare(&source)));
+                warming_up.get_or_insert_with(|| std::thread::spawn(move || styx_build::warm_up(&source)));
             }
             Err(error) => output.error(&error),
         }
@@ -67,8 +68,16 @@ struct Server(Option<Child>);
 
 impl Server {
     fn of(client: &Client, global: &Global, source: &Path, output: &Output) -> Result<Self, CliError> {
-        let is_there = || client.send(client.admin(Method::GET, "/readyz")).is_ok();
-        if is_there() {
+        let ready = || client.send(client.admin(Method::GET, "/readyz"));
+        let is_there = || ready().is_ok();
+        let asked = ready();
+        if let Err(error) = &asked
+            && error.code == "NOT_HERE"
+        {
+            // A server takes calls there: another one would find its addresses taken.
+            return asked.map(|_| Server(None));
+        }
+        if asked.is_ok() {
             output.note(&format!("  using the server at {}", client.admin_url()));
             return Ok(Server(None));
         }
@@ -87,6 +96,7 @@ impl Server {
             .current_dir(source)
             // It ends with this process, however that ends.
             .arg("--while-stdin")
+            .args(["--log-level", &crate::environment::log_filter_of_dev()])
             .stdin(Stdio::piped())
             .spawn()
             .map_err(|error| CliError::new("IO", format!("the server cannot be started: {error}"), ""))?;

@@ -15,9 +15,10 @@ struct Check {
 }
 
 pub(crate) fn run(client: &Client, output: &Output) -> Result<(), CliError> {
-    let checks = [
-        Check { what: "server", found: server(client) },
-        Check { what: "quarantine", found: quarantine(client) },
+    let server = server(client);
+    // One that does not answer is said once.
+    let quarantine = server.is_ok().then(|| Check { what: "quarantine", found: quarantine(client) });
+    let languages = [
         Check { what: "python guests", found: version("python3", &["--version"], "install Python 3.11 or newer") },
         Check { what: "rust guests", found: rust() },
         Check { what: "go guests", found: go() },
@@ -25,15 +26,20 @@ pub(crate) fn run(client: &Client, output: &Output) -> Result<(), CliError> {
         Check { what: "typescript guests", found: typescript() },
         Check { what: "disk", found: disk() },
     ];
+    let mut checks = vec![Check { what: "server", found: server }];
+    checks.extend(quarantine);
+    checks.extend(languages);
     let rows = checks.iter().map(|check| match &check.found {
         Ok(found) => vec!["✓".into(), check.what.into(), found.clone()],
         Err(advice) => vec!["✗".into(), check.what.into(), advice.clone()],
     });
     let value = checks.iter().map(|check| json!({"check": check.what, "ok": check.found.is_ok(), "detail": check.found.as_ref().unwrap_or_else(|advice| advice)})).collect();
     output.table(&["", "check", "detail"], rows.collect(), &value);
-    match checks.iter().find(|check| check.found.is_err()) {
-        None => Ok(()),
-        Some(check) => Err(CliError::new("DOCTOR", format!("{} needs attention", check.what), "see the table")),
+    let wrong: Vec<&str> = checks.iter().filter(|check| check.found.is_err()).map(|check| check.what).collect();
+    match wrong.len() {
+        0 => Ok(()),
+        1 => Err(CliError::new("DOCTOR", format!("{} needs attention", wrong[0]), "see the table")),
+        _ => Err(CliError::new("DOCTOR", format!("{} need attention", wrong.join(", ")), "see the table")),
     }
 }
 

@@ -28,6 +28,13 @@ pub(crate) fn log_filter(flag: Option<&str>) -> Result<EnvFilter, CliError> {
     EnvFilter::try_new(level).map_err(|_| refused())
 }
 
+/// The filter of the log of an app's own server, which whoever writes the app reads: what the variable says, or what functions
+/// say and what goes wrong, but not who has asked for what.
+#[expect(clippy::disallowed_methods, reason = "this is the one place")]
+pub(crate) fn log_filter_of_dev() -> String {
+    std::env::var(LOG_FILTER).unwrap_or_else(|_| "info,audit=warn".to_owned())
+}
+
 /// Returns true unless the user asks for plain text: see <https://no-color.org>.
 #[expect(clippy::disallowed_methods, reason = "this is the one place")]
 pub(crate) fn allows_color() -> bool {

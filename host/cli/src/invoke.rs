@@ -31,8 +31,8 @@ pub(crate) struct Invocation {
 pub(crate) fn call(client: &Client, invocation: &Invocation, output: &Output) -> Result<(), CliError> {
     let answered = invoke(client, "call", invocation)?;
     output.value(&answered.body);
-    if let (Some(tid), Some(epoch)) = (&answered.tid, &answered.epoch) {
-        output.note(&format!("transaction {tid}, epoch {epoch}"));
+    if let (Some(tid), Some(epoch)) = (answered.tid, answered.epoch) {
+        output.note(&place(tid, epoch));
     }
     if let (true, Some(id)) = (invocation.trace, &answered.request_id) {
         output.note(&format!("how it went: styx requests show {id}"));
@@ -44,6 +44,14 @@ pub(crate) fn send(client: &Client, invocation: &Invocation, output: &Output) ->
     let answered = invoke(client, "send", invocation)?;
     output.value(&answered.body);
     Ok(())
+}
+
+/// Where a request stands. What only reads has no place among the transactions.
+fn place(tid: u64, epoch: u64) -> String {
+    match tid {
+        0 => format!("read as of epoch {epoch}"),
+        _ => format!("transaction {tid}, epoch {epoch}"),
+    }
 }
 
 /// A request that was sent, or called under an idempotency key.
@@ -81,11 +89,9 @@ pub(crate) fn result(client: &Client, args: &ResultArgs, output: &Output) -> Res
         });
     }
     output.value(body.get("result").or(body.get("result_base64")).unwrap_or(&Value::Null));
-    // What only reads has no place among the transactions.
-    output.note(&match body["tid"].as_u64() {
-        Some(0) => format!("read as of epoch {}", body["epoch"]),
-        _ => format!("transaction {}, epoch {}", body["tid"], body["epoch"]),
-    });
+    if let (Some(tid), Some(epoch)) = (body["tid"].as_u64(), body["epoch"].as_u64()) {
+        output.note(&place(tid, epoch));
+    }
     Ok(())
 }
 

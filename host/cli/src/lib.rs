@@ -282,7 +282,9 @@ fn run(cli: Cli, output: &Output) -> Result<(), CliError> {
         Verb::Cluster { verb } => cluster::run(verb, output),
         Verb::Doctor => doctor::run(&client()?, output),
         Verb::Completions { shell } => {
-            clap_complete::generate(shell, &mut command(), "styx", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut command(), "styx", &mut script);
+            output.text(&String::from_utf8_lossy(&script));
             Ok(())
         }
     }

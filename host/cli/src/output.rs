@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::time::Duration;
 
 use comfy_table::{ContentArrangement, Table, presets};
@@ -10,6 +10,24 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use crate::error::CliError;
+
+/// Tells people something, if their terminal is still there.
+pub(crate) fn tell(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Prints a result; false if whoever read it reads no more, as `head` does. If it is not written for another reason, it is missed.
+fn print(text: &str) -> bool {
+    let mut to = std::io::stdout().lock();
+    match to.write_all(text.as_bytes()).and_then(|()| to.flush()) {
+        Ok(()) => true,
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => false,
+        Err(error) => {
+            tell(&format!("error IO: standard output: {error}"));
+            std::process::exit(1);
+        }
+    }
+}
 
 pub(crate) struct Output {
     json: bool,
@@ -51,9 +69,9 @@ impl Output {
             return;
         }
         for line in detail.lines() {
-            eprintln!("  {}", self.paint("2", &harmless(line)));
+            tell(&format!("  {}", self.paint("2", &harmless(line))));
         }
-        eprintln!("{} {}", self.paint("1;31", "error"), harmless(&error.to_string()));
+        tell(&format!("{} {}", self.paint("1;31", "error"), harmless(&error.to_string())));
     }
 
     /// Whether a person at a terminal says yes; nobody else does.
@@ -70,7 +88,7 @@ impl Output {
     /// A line about what has been done.
     pub(crate) fn done(&self, line: &str) {
         if !self.json && !self.silent {
-            eprintln!("{} {}", self.paint("1;32", "✓"), harmless(line));
+            tell(&format!("{} {}", self.paint("1;32", "✓"), harmless(line)));
         }
     }
 
@@ -86,23 +104,38 @@ impl Output {
     /// A line of information.
     pub(crate) fn note(&self, line: &str) {
         if !self.json {
-            eprintln!("{}", self.paint("2", &harmless(line)));
+            tell(&self.paint("2", &harmless(line)));
         }
     }
 
     /// The result, for programs and people alike.
     pub(crate) fn value(&self, value: &Value) {
+        self.one_of(value);
+    }
+
+    /// One of many results; false if nobody reads any more.
+    pub(crate) fn one_of(&self, value: &Value) -> bool {
         if self.silent {
-            return;
+            return true;
         }
         let text = if self.json { serde_json::to_string(value) } else { serde_json::to_string_pretty(value) };
         // What is escaped can only stand in a string, where it means the same.
-        println!("{}", harmless(&text.expect("JSON can be written")));
+        print(&format!("{}\n", harmless(&text.expect("JSON can be written"))))
     }
 
     /// A result that people and programs copy as it is.
     pub(crate) fn line(&self, line: &str) {
-        println!("{}", harmless(line));
+        self.line_of_many(line);
+    }
+
+    /// One of many; false if nobody reads any more.
+    pub(crate) fn line_of_many(&self, line: &str) -> bool {
+        print(&format!("{}\n", harmless(line)))
+    }
+
+    /// A result that is a text as it stands: a file, or part of one.
+    pub(crate) fn text(&self, text: &str) {
+        print(text);
     }
 
     /// Rows under a header; `value` instead, for programs.
@@ -116,7 +149,7 @@ impl Output {
             .set_content_arrangement(ContentArrangement::Dynamic)
             .set_header(header);
         table.add_rows(rows.iter().map(|row| row.iter().map(|cell| harmless(cell))));
-        println!("{table}");
+        print(&format!("{table}\n"));
     }
 
     /// A bar of bytes; invisible in a pipe.

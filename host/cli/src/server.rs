@@ -22,7 +22,8 @@ pub(crate) fn run(
         if output.is_json() {
             output.value(&serde_json::to_value(&config).expect("the configuration is plain data"));
         } else {
-            print!("[server]\n{}", toml::to_string(&config).expect("the configuration is plain data"));
+            let settings = toml::to_string(&config).expect("the configuration is plain data");
+            output.text(&format!("[server]\n{settings}"));
         }
         return Ok(());
     }
@@ -66,7 +67,10 @@ pub(crate) fn run(
         }
         let (done, next) = server.summary(&config);
         output.done(&done);
-        output.note(&next);
+        // Whoever has started it for an app says what comes next.
+        if !while_stdin {
+            output.note(&next);
+        }
     }
     let ended = runtime.block_on(async {
         let ended = tokio::select! {

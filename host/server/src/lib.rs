@@ -28,6 +28,7 @@ pub mod kafka;
 #[path = "kafka/absent.rs"]
 pub mod kafka;
 pub(crate) mod log;
+pub(crate) mod misdirected;
 pub mod nodes;
 pub mod observe;
 pub(crate) mod quarantine;

@@ -20,6 +20,7 @@ mod context;
 pub mod frame;
 mod handshake;
 mod hello;
+mod holder;
 mod inner;
 pub mod listen;
 mod network;

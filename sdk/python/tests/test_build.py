@@ -1,7 +1,10 @@
 """Errors of a build, without building: what is reported inside, and what becomes of it outside."""
 
 import json
+import os
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -142,3 +145,29 @@ def test_an_entry_is_a_module_name(tmp_path, entry):
 def test_the_command_line_says_one_line(tmp_path, capsys):
     assert main(["app", "--wit", str(tmp_path / "no"), "-o", str(tmp_path / "x.wasm")]) == 1
     assert capsys.readouterr().err == f"error: --wit: {tmp_path}/no does not exist\n"
+
+
+@pytest.mark.parametrize(
+    "source, says",
+    [
+        (HEADER + "print(nosuch)\n", "NameError: name 'nosuch' is not defined"),
+        ("import nowhere\n", "there is no module named 'nowhere'"),
+        ("from styx import Operater\n", "ImportError: cannot import name 'Operater' from 'styx'"),
+        ("import styx\na = styx.Operater('a')\n", "AttributeError: module 'styx' has no attribute 'Operater'"),
+        ("", "no function is registered"),
+        # A component may have what this interpreter has not, and the other way round.
+        ("import wit_world\n", None),
+        ("raise ErrorOfTomorrowError\n", None),
+        ("import json.nothing\n", None),
+        ("1 / 0\n", None),
+        ("try:\n    import nowhere\nexcept ImportError:\n    pass\n" + HEADER + "@a.register\ndef f(ctx): pass\n", None),
+    ],
+)
+def test_what_is_wrong_anywhere_is_found_before_anything_is_packed(tmp_path, source, says):
+    (tmp_path / "app.py").write_text(source)
+    sdk = Path(__file__).parent.parent / "src"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(sdk), str(tmp_path)])}
+    command = [sys.executable, "-m", "styx._check", "app"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
+    assert done.returncode == (says is not None)
+    assert (MARK in done.stderr) == (says is not None) and (says or "") in done.stderr

@@ -51,7 +51,10 @@ export function programOf(directory, sdk, entries, { isTest = false } = {}) {
   const program = ts.createProgram([...entries, ...globals], options, hostOf(options));
   const isOwn = (file) => !file?.fileName.startsWith(`${sdk}/`);
   // File by file: the SDK's own, which are more than those of most projects, need no checks.
-  const all = program.getSourceFiles().filter(isOwn).flatMap((file) => ts.getPreEmitDiagnostics(program, file));
+  const mine = program.getSourceFiles().filter(isOwn);
+  const broken = mine.flatMap((file) => program.getSyntacticDiagnostics(file));
+  // What is not understood has wrong types everywhere, and which ones says nothing.
+  const all = broken.length > 0 ? broken : mine.flatMap((file) => ts.getPreEmitDiagnostics(program, file));
   const found = ts.sortAndDeduplicateDiagnostics(all).filter((each) => {
     return each.category === ts.DiagnosticCategory.Error && isOwn(each.file);
   });

@@ -2805,7 +2805,7 @@ export interface operations {
         parameters: {
             query?: {
                 app?: string;
-                /** @description A function, as `operator.function` or its name. */
+                /** @description A function, as `operator.function` or its name; or all of an operator, as `operator.*`. */
                 function?: string;
                 /** @description The least level: `debug`, `info`, `warn` or `error`. */
                 level?: "debug" | "info" | "warn" | "error";

@@ -59,7 +59,7 @@ pub(crate) fn run(client: &Client, verb: GenerateVerb, output: &Output) -> Resul
         Language::Typescript => typescript::module(&app),
     };
     let Some(file) = file else {
-        print!("{text}");
+        output.text(&text);
         return Ok(());
     };
     std::fs::write(&file, text).map_err(|error| {

@@ -11,7 +11,7 @@ use styx_server::config::ServerConfig;
 const CRATES: [&str; 8] = ["protocol", "driver", "engine", "storage", "transport", "build", "server", "cli"];
 
 /// Flags of other programs: those that build guests, and cargo, which builds and tests Styx.
-const FLAGS_OF_OTHERS: [&str; 37] = [
+const FLAGS_OF_OTHERS: [&str; 39] = [
     "clear",
     "config",
     "crate-type",
@@ -39,6 +39,7 @@ const FLAGS_OF_OTHERS: [&str; 37] = [
     "nocapture",
     "path",
     "print",
+    "python",
     "quiet",
     "release",
     "sdk",
@@ -47,6 +48,7 @@ const FLAGS_OF_OTHERS: [&str; 37] = [
     "test",
     "version",
     "wit",
+    "without-pip",
     // Of every verb, before it is parsed.
     "help",
     "flag",

@@ -119,6 +119,85 @@ fn a_server_says_how_its_log_is_filtered_and_shells_complete() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_port_that_is_taken_is_told_at_once_and_by_whom() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Process::start(&directory.path().join("data"), &[]).await;
+    let another = |ingress: &str, admin: &str| {
+        let started = Instant::now();
+        let verb = ["server", "--data-dir", "another", "--ingress-addr", ingress, "--admin-addr", admin];
+        let (status, _, said) = styx(directory.path(), &verb);
+        assert_eq!(status, 1, "{said}");
+        assert!(started.elapsed() < Duration::from_millis(1500), "{:?}: {said}", started.elapsed());
+        said
+    };
+    let holder = format!("styx (process {})", server.id());
+    for (ingress, admin, taken, flag) in [
+        (server.ingress(), "127.0.0.1:0", server.ingress(), "--ingress-addr"),
+        ("127.0.0.1:0", server.admin(), server.admin(), "--admin-addr"),
+    ] {
+        let said = another(ingress, admin);
+        assert!(said.contains("ADDRESS") && [taken, &holder, flag].iter().all(|part| said.contains(part)), "{said}");
+    }
+}
+
+/// Whoever confuses the two ports is told which one it is, and where the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn addresses_of_the_other_port_are_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Process::with_testkit(directory.path(), &[]).await;
+    let (admin, ingress) = (format!("http://{}", server.admin()), format!("http://{}", server.ingress()));
+    let app = directory.path().to_str().unwrap();
+    for verb in [&["apps"][..], &["logs"], &["state", "scan", "testkit/a"], &["dev", app], &["doctor"]] {
+        let (status, out, said) = styx(directory.path(), &[&["--admin-url", &ingress], verb].concat());
+        let said = format!("{out}{said}");
+        assert!(status == 1 && said.contains("NOT_HERE") && said.contains("port of calls"), "{verb:?}: {said}");
+        assert!(said.contains(&admin), "{verb:?}: {said}");
+    }
+    for verb in [&["send", "testkit/a/k/append", "[1]"][..], &["result", &"0".repeat(32)]] {
+        let (status, _, said) = styx(directory.path(), &[&["--ingress-url", &admin], verb].concat());
+        assert!(status == 1 && said.contains("NOT_HERE") && said.contains("admin port"), "{verb:?}: {said}");
+        assert!(said.contains(&ingress), "{verb:?}: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lines_are_asked_for_as_calls_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Process::with_testkit(directory.path(), &[]).await;
+    assert_eq!(server.call("testkit/a/k/chatter", "[3]").await.status, 200);
+    assert_eq!(server.call("testkit/b/k/chatter", "[2]").await.status, 200);
+    let lines = |target: &str| {
+        let (status, out, said) = styx(directory.path(), &["--admin-url", server.admin(), "logs", target]);
+        assert_eq!(status, 0, "{target}: {said}");
+        (out.lines().count(), said)
+    };
+    for (target, count) in [("testkit", 5), ("testkit/a", 3), ("testkit/b.chatter", 2), ("testkit/a.append", 0)] {
+        let (found, said) = lines(target);
+        assert_eq!(found, count, "{target}: {said}");
+        assert_eq!(said.contains("no lines"), count == 0, "{target}: {said}");
+    }
+    let urls = ["--admin-url", server.admin(), "--ingress-url", server.ingress()];
+    for (call, says) in [("testkit/a/k/list", "read as of epoch"), ("testkit/a/k/echo", "transaction ")] {
+        let arguments = if call.ends_with("echo") { "[\"a\"]" } else { "[]" };
+        let (_, _, said) = styx(directory.path(), &[&urls[..], &["call", call, arguments]].concat());
+        assert!(said.starts_with(says), "{call}: {said}");
+    }
+    let (status, refused) = asked(&server, &["logs", "testkt"]);
+    assert_eq!((status, refused["error"]["code"].as_str()), (1, Some("UNKNOWN_APP")), "{refused}");
+}
+
+/// As `head` does after some lines.
+#[test]
+fn whoever_reads_no_more_is_no_error() {
+    for verb in [&["completions", "bash"][..], &["server", "--print-config"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = Command::new(env!("CARGO_BIN_EXE_styx")).args(verb).stdout(writer).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
 /// Those that need nothing but what builds Styx; the others are made alike, and `styx-build`'s tests look at them.
 #[test]
 fn new_projects_pass_their_tests() {
@@ -152,6 +231,7 @@ async fn clients_are_told_refusals_and_bugs_of_an_app_apart() {
     let source = directory.path().join("bank");
     let file = source.join("account.py");
     let mut text = std::fs::read_to_string(&file).unwrap();
+    text.push_str("\n\n@account.register(read_only=True)\ndef look(ctx: Context) -> int:\n    print('looked')\n    return {}[\"price\"]\n");
     text.push_str("\n\n@account.register\ndef wrong(ctx: Context) -> int:\n    return {}[\"price\"]\n");
     let line = text.lines().count();
     std::fs::write(&file, text).unwrap();
@@ -169,6 +249,12 @@ async fn clients_are_told_refusals_and_bugs_of_an_app_apart() {
 
     let says = format!("account.wrong on \"ann\": KeyError: 'price' at account.py:{line} in wrong");
     server.call("bank/account/ann/wrong", "[]").await.is_error("a bug", 500, "GUEST_EXCEPTION", &says);
+
+    // Also of what only reads, and has no place among the transactions.
+    server.call("bank/account/ann/look", "[]").await.is_error("a bug", 500, "GUEST_EXCEPTION", "KeyError: 'price'");
+    let (_, out, said) = styx(directory.path(), &["--admin-url", server.admin(), "logs", "bank/account.look"]);
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(lines.len() == 2 && lines[0].ends_with("looked") && lines[1].contains("KeyError"), "{out}{said}");
 }
 
 #[tokio::test]

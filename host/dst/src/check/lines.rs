@@ -26,6 +26,10 @@ impl Lines {
 
     /// A worker of a generation shows these.
     pub fn shown(&mut self, generation: Generation, tid: Tid, lines: &[LogLine]) {
+        // A query is executed once more wherever it is asked once more.
+        if tid == Tid(0) {
+            return;
+        }
         let shown = self.shown.entry((generation, tid)).or_default();
         for LogLine { operator, message, .. } in lines {
             *shown = shown.wrapping_add(line(operator.0, message.parse().unwrap_or_default()));

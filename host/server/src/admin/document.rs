@@ -23,7 +23,7 @@ fn build() -> Value {
     let server = |url, description| ServerBuilder::new().url(url).description(Some(description)).build();
     let admin = server("http://127.0.0.1:9070", "the admin port, at its default address");
     let mut document: OpenApi = OpenApiBuilder::new().info(info).servers(Some([admin])).build();
-    document.merge(super::endpoints().into_openapi());
+    document.merge(super::described());
     let mut ingress = crate::gateway::document();
     let at_ingress = server("http://127.0.0.1:8080", "the ingress, at its default address");
     for path in ingress.paths.paths.values_mut() {

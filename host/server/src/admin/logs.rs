@@ -49,7 +49,7 @@ impl Level {
 #[into_params(parameter_in = Query)]
 pub struct LogsQuery {
     app: Option<String>,
-    /// A function, as `operator.function` or its name.
+    /// A function, as `operator.function` or its name; or all of an operator, as `operator.*`.
     function: Option<String>,
     /// The least level: `debug`, `info`, `warn` or `error`.
     #[serde(default)]
@@ -69,9 +69,9 @@ impl LogsQuery {
         let is = |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);
         let function = self.function.as_deref().is_none_or(|wanted| {
             wanted == line.function
-                || wanted
-                    .split_once('.')
-                    .is_some_and(|(operator, function)| operator == line.operator && function == line.function)
+                || wanted.split_once('.').is_some_and(|(operator, function)| {
+                    operator == line.operator && [&*line.function, "*"].contains(&function)
+                })
         });
         is(&self.app, &line.app)
             && is(&self.request, &line.request_id)
@@ -176,6 +176,8 @@ mod tests {
             (LogsQuery { function: text("take"), ..none() }, true),
             (LogsQuery { function: text("stock.take"), ..none() }, true),
             (LogsQuery { function: text("order.take"), ..none() }, false),
+            (LogsQuery { function: text("stock.*"), ..none() }, true),
+            (LogsQuery { function: text("order.*"), ..none() }, false),
             (LogsQuery { level: Level::Warn, ..none() }, true),
             (LogsQuery { level: Level::Error, ..none() }, false),
             (LogsQuery { request: text("0a"), level: Level::Info, ..none() }, true),

@@ -50,7 +50,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{FromRef, Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -58,6 +58,7 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 use styx_engine::Engine;
 use tokio::sync::{Mutex, Semaphore};
+use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -66,6 +67,7 @@ use crate::components::ComponentStore;
 use crate::gateway::{self, Ingress};
 use crate::handle::Handle;
 use crate::http::{ApiError, HttpOptions, Latencies, Shutdown, guarded, hold_answer, method_not_allowed, refuse};
+use crate::misdirected;
 use crate::nodes::{Leads, Own, TrafficReport};
 use attention::LoadWatch;
 use journal::Journal;
@@ -220,6 +222,11 @@ fn endpoints() -> OpenApiRouter<Admin> {
         .merge(own_health())
 }
 
+/// Description of the admin port's endpoints.
+pub(crate) fn described() -> OpenApi {
+    endpoints().into_openapi()
+}
+
 /// Endpoints that every process has.
 fn own_health() -> OpenApiRouter<Admin> {
     OpenApiRouter::default()
@@ -240,7 +247,7 @@ pub fn router(admin: Admin) -> Router {
         }
         router = router.route("/v1/call/{*path}", call);
     }
-    finish(router.route("/", get(index_or_page)).fallback(console::page_or_not_found), admin)
+    finish(router.route("/", get(index_or_page)).fallback(elsewhere), admin)
 }
 
 /// Calls under way at a time at a coordinator's admin port.
@@ -260,7 +267,7 @@ async fn few(State(places): State<Arc<Semaphore>>, request: Request, next: Next)
 /// The admin port of a gateway: how it is. Everything else is the coordinator's.
 pub fn gateway_router(admin: Admin) -> Router {
     let endpoints = own_health().routes(routes!(cluster::cluster));
-    finish(Router::from(endpoints).route("/", get(index)).fallback(misdirected), admin)
+    finish(Router::from(endpoints).route("/", get(index)).fallback(misdirected_to_gateway), admin)
 }
 
 /// The admin port of a worker: how it is. Everything else is the coordinator's.
@@ -275,13 +282,39 @@ fn finish(router: Router<Admin>, admin: Admin) -> Router {
     guarded(router, &admin.uploads.options).with_state(admin)
 }
 
-async fn misdirected_to_worker(headers: HeaderMap, body: Body) -> ApiError {
+/// What is for the port of calls is not for the coordinator.
+fn is_call(own: &Own, uri: &Uri) -> Option<ApiError> {
+    misdirected::is_of_ingress(uri.path()).then(|| misdirected::to_admin(uri.path(), own.ingress()))
+}
+
+async fn misdirected_to_worker(State(own): State<Arc<Own>>, uri: Uri, headers: HeaderMap, body: Body) -> ApiError {
+    if let Some(error) = is_call(&own, &uri) {
+        return refuse(error, &headers, body).await;
+    }
     let error = ApiError::new(StatusCode::MISDIRECTED_REQUEST, "NOT_HERE", "this is a worker: it only executes");
     refuse(error.hint("ask the coordinator's admin port"), &headers, body).await
 }
 
-async fn misdirected(State(queries): State<Queries>, headers: HeaderMap, body: Body) -> ApiError {
-    refuse(queries.misdirected().await, &headers, body).await
+async fn misdirected_to_gateway(
+    State(queries): State<Queries>,
+    State(own): State<Arc<Own>>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Body,
+) -> ApiError {
+    let error = match is_call(&own, &uri) {
+        Some(error) => error,
+        None => queries.misdirected().await,
+    };
+    refuse(error, &headers, body).await
+}
+
+/// Answers what no endpoint matches: with the console's page, or it is at the port of calls.
+async fn elsewhere(State(own): State<Arc<Own>>, method: Method, uri: Uri, headers: HeaderMap, body: Body) -> Response {
+    match is_call(&own, &uri) {
+        Some(error) => refuse(error, &headers, body).await.into_response(),
+        None => console::page_or_not_found(method, uri, headers, body).await,
+    }
 }
 
 /// The console for browsers, and for programs what there is.

@@ -76,13 +76,19 @@ impl Queries {
         self.handle.admission().refuses_writes().map_or(Ok(()), |failure| Err(failure.into()))
     }
 
+    /// Where the coordinator's admin port is, if it has told.
+    pub(crate) async fn coordinator(&self) -> Option<String> {
+        match self.handle.read(AdminQuery::Cluster).await {
+            Some(Response::Cluster(Overview { admin: Some(admin), .. })) => Some(format!("http://{admin}")),
+            _ => None,
+        }
+    }
+
     /// The error of a gateway that was asked for what only the coordinator can do.
     pub(super) async fn misdirected(&self) -> ApiError {
-        let hint = match self.handle.read(AdminQuery::Cluster).await {
-            Some(Response::Cluster(Overview { admin: Some(admin), .. })) => {
-                format!("ask the coordinator, at http://{admin}")
-            }
-            _ => "ask the coordinator's admin port".to_owned(),
+        let hint = match self.coordinator().await {
+            Some(admin) => format!("ask the coordinator, at {admin}"),
+            None => "ask the coordinator's admin port".to_owned(),
         };
         ApiError::new(StatusCode::MISDIRECTED_REQUEST, "NOT_HERE", "this is a gateway: it only takes calls").hint(hint)
     }

@@ -42,6 +42,9 @@ pub(crate) use watching::watch;
 
 use std::sync::Arc;
 
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, Method, Uri};
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use axum::{Json, Router};
@@ -50,9 +53,11 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use utoipa_axum::routes;
 
+use crate::admin::Queries;
 use crate::auth::{Gate, guard};
 use crate::handle::Handle;
-use crate::http::{HttpOptions, Latencies, Shutdown, guarded, method_not_allowed, not_found};
+use crate::http::{ApiError, HttpOptions, Latencies, Shutdown, guarded, method_not_allowed, not_found, refuse};
+use crate::misdirected;
 
 /// Ingress: takes calls, over HTTP or from Kafka.
 pub struct Ingress {
@@ -62,13 +67,20 @@ pub struct Ingress {
     pub latencies: Arc<Latencies>,
     pub options: Arc<HttpOptions>,
     pub shutdown: Shutdown,
+    /// The admin port of this process, if everything is in it.
+    admin: Option<String>,
 }
 
 impl Ingress {
     pub fn new(handle: Handle, options: Arc<HttpOptions>, shutdown: Shutdown) -> Arc<Self> {
+        Ingress::beside(None, handle, options, shutdown)
+    }
+
+    /// The same, with the admin port of all in this process too, at `admin`.
+    pub fn beside(admin: Option<String>, handle: Handle, options: Arc<HttpOptions>, shutdown: Shutdown) -> Arc<Self> {
         let latencies = Arc::<Latencies>::default();
         let directories = Directories::counted_by(latencies.functions.clone());
-        Arc::new(Ingress { handle, directories, latencies, options, shutdown })
+        Arc::new(Ingress { handle, directories, latencies, options, shutdown, admin })
     }
 }
 
@@ -104,11 +116,29 @@ pub(crate) fn document() -> OpenApi {
 pub fn router(ingress: Arc<Ingress>) -> Router {
     let router = Router::from(endpoints())
         .route("/", get(index))
-        .fallback(not_found)
+        .fallback(elsewhere)
         .method_not_allowed_fallback(method_not_allowed);
     let gate = Gate::new(ingress.handle.clone(), ingress.options.access.clone());
     let router = router.layer(from_fn_with_state(gate, guard));
     guarded(router, &ingress.options).with_state(ingress)
+}
+
+/// Answers what no route matches: perhaps it is at the admin port.
+async fn elsewhere(
+    State(ingress): State<Arc<Ingress>>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Body,
+) -> ApiError {
+    if !misdirected::is_of_admin(uri.path()) {
+        return not_found(method, uri, headers, body).await;
+    }
+    let admin = match &ingress.admin {
+        Some(admin) => Some(admin.clone()),
+        None => Queries { handle: ingress.handle.clone(), shutdown: ingress.shutdown.clone() }.coordinator().await,
+    };
+    refuse(misdirected::to_ingress(uri.path(), admin.as_deref()), &headers, body).await
 }
 
 async fn index() -> Json<Value> {

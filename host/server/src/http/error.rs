@@ -202,12 +202,14 @@ fn hint_of(code: Code) -> &'static str {
         Code::Aborted => "the function refused; nothing was written",
         Code::BadArguments => "`styx apps APP` shows what the function takes",
         Code::GuestException => {
-            "this is a bug of the app, not of the request; nothing was written; the server's log has it with what the function logged"
+            "this is a bug of the app, not of the request; nothing was written; `styx logs APP` shows it with what the function logged, as the server's log does"
         }
         Code::NotImported | Code::NotExported => {
             "one app calls another, and their styx.toml do not say so both; nothing was written"
         }
-        Code::GuestTrap => "the function crashed; nothing was written; what it logged is in the server's log",
+        Code::GuestTrap => {
+            "the function crashed; nothing was written; `styx logs APP` shows what it logged, as the server's log does"
+        }
         Code::OutOfFuel => {
             "make the function do less, or raise the limit in [limits] of styx.toml, up to the server's --max-fuel or --max-transaction-fuel"
         }

@@ -71,6 +71,11 @@ impl Own {
         self
     }
 
+    /// Where it takes calls, if it does.
+    pub fn ingress(&self) -> Option<&str> {
+        self.ingress.as_deref()
+    }
+
     /// What functions have used here.
     pub fn used(&self) -> Vec<FunctionUse> {
         self.tallies.as_ref().map(|tallies| tallies.used()).unwrap_or_default()

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::cluster_tls::network;
-use super::parts::{Surface, failed, ingress_url, kafka_front, traces};
+use super::parts::{Surface, failed, kafka_front, surface_url, traces};
 use crate::admin::{self, Admin};
 use crate::cluster::gateway::{GatewayNode, GatewayNodeOptions};
 use crate::config::ServerConfig;
@@ -54,7 +54,7 @@ impl GatewayServer {
         let (ingress_addr, admin_addr) = (ingress.address, admin.address);
         let own = Own::new(NodeRole::Gateway, name)
             .with_admin(Some(admin_addr.to_string()))
-            .with_ingress(ingress_url(config, ingress_addr))
+            .with_ingress(surface_url(config, ingress_addr))
             .with_latencies(calls.latencies.clone());
         let api = Admin::new(node.handle().clone(), options, shutdown.clone(), own.clone())
             .with_latencies(calls.latencies.clone());

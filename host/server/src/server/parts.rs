@@ -115,8 +115,8 @@ impl Surface {
     }
 }
 
-/// Where an ingress takes calls, as it was bound.
-pub(super) fn ingress_url(config: &ServerConfig, address: SocketAddr) -> String {
+/// Where a surface is, as it was bound.
+pub(super) fn surface_url(config: &ServerConfig, address: SocketAddr) -> String {
     let scheme = if config.tls_cert.is_some() { "https" } else { "http" };
     format!("{scheme}://{address}")
 }

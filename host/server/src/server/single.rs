@@ -8,8 +8,8 @@ use styx_engine::EXECUTION_STACK_BYTES;
 use tokio::task::JoinHandle;
 
 use super::parts::{
-    Surface, components, engine, executing, ingress_url, kafka_front, not_recovered, open_log, prepare, retention,
-    snapshots, traces, watch_disk,
+    Surface, components, engine, executing, kafka_front, not_recovered, open_log, prepare, retention, snapshots,
+    surface_url, traces, watch_disk,
 };
 use crate::admin::{self, Admin, Deploys};
 use crate::admission::DiskWatch;
@@ -86,13 +86,14 @@ impl Server {
         let disk = watch_disk(config, node.handle())?;
         let shutdown = Shutdown::default();
         let options = Arc::new(config.http());
-        let calls = Ingress::new(node.handle().clone(), options.clone(), shutdown.clone());
         let (ingress_addr, admin_addr) = (ingress.address, admin.address);
+        let beside = Some(surface_url(config, admin_addr));
+        let calls = Ingress::beside(beside, node.handle().clone(), options.clone(), shutdown.clone());
         let own = Own::new(NodeRole::Single, config.name.clone().unwrap_or_else(|| "styx".into()))
             .with_data(config.data_dir.clone())
             .with_admin(Some(admin_addr.to_string()))
             .with_tallies(engine.tallies().clone())
-            .with_ingress(ingress_url(config, ingress_addr));
+            .with_ingress(surface_url(config, ingress_addr));
         let api = Admin::new(node.handle().clone(), options, shutdown.clone(), own)
             .with_deploys(Deploys { engine, components })
             .with_calls(calls.clone(), Some(ingress_addr));

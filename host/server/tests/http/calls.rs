@@ -66,6 +66,18 @@ async fn every_end_has_its_status() {
         let found = if told.status < 300 { (told.status, String::new()) } else { told.error() };
         assert_eq!(found, (status, code.to_owned()), "{method} {path:.60} {body:.60}: {}", told.text());
     }
+    for (path, of_admin) in
+        [("/v1/apps", true), ("/readyz", true), ("/v1/send/app/item/a/store", false), ("/v1/ws", false)]
+    {
+        let (request, other) = if of_admin {
+            (server.to_ingress(Method::GET, path), server.admin)
+        } else {
+            (server.to_admin(Method::POST, path), server.ingress)
+        };
+        let told = told(request).await;
+        assert_eq!(told.error(), (421, "NOT_HERE".to_owned()), "{path}");
+        assert!(told.text().contains(&format!("http://{other}")), "{path} is there: {}", told.text());
+    }
     let told = told(server.to_ingress(Method::PUT, "/v1/batch")).await;
     assert_eq!(told.header("allow"), "POST");
     // The calls that failed wrote nothing; the last success did.

@@ -123,11 +123,12 @@ impl Server {
         .unwrap();
         let (shutdown, memory) = (Shutdown::default(), options.memory.clone());
         let options = Arc::new(options);
-        let calls = Ingress::new(worker.handle().clone(), options.clone(), shutdown.clone());
         let (ingress, ingress_addr) = listen().await;
         let (admin, admin_addr) = listen().await;
+        let beside = Some(format!("http://{admin_addr}"));
+        let calls = Ingress::beside(beside, worker.handle().clone(), options.clone(), shutdown.clone());
         let own = Own::new(NodeRole::Single, "styx".into()).with_data(directory.path().to_owned());
-        let own = own.with_tallies(engine.tallies().clone());
+        let own = own.with_tallies(engine.tallies().clone()).with_ingress(format!("http://{ingress_addr}"));
         let api = Admin::new(worker.handle().clone(), options, shutdown.clone(), own)
             .with_deploys(Deploys { engine, components })
             .with_calls(calls.clone(), Some(ingress_addr));

@@ -6,6 +6,7 @@ counts: an app may need one inside a component.
 """
 
 import importlib
+import importlib.util
 import sys
 
 from styx import _report, runtime
@@ -20,12 +21,33 @@ def main(entry: str) -> int:
         runtime.functions_of(declared)
         if not runtime.describe(declared):
             raise _report.nothing_registered()
-    except (DefinitionError, DefinitionErrors, SyntaxError) as error:
+    except BaseException as error:
+        if not _is_wrong_anywhere(error):
+            return 0  # The real build says it, or does not mind.
         print(_report.line_of(error), file=sys.stderr)
         return 1
-    except BaseException:
-        return 0  # The real build says it, or does not mind.
     return 0
+
+
+#: What a component has and this interpreter may not have: modules of a newer Python, and of the builder.
+_INSIDE = ("annotationlib", "compression", "wit_world", "componentize_py", "poll_loop", "_")
+
+
+def _is_wrong_anywhere(error: BaseException) -> bool:
+    if isinstance(error, (DefinitionError, DefinitionErrors, SyntaxError)):
+        return True
+    if isinstance(error, ModuleNotFoundError):
+        package = (error.name or "").partition(".")[0]
+        is_known = package in sys.stdlib_module_names or package.startswith(_INSIDE)
+        return bool(package) and not is_known and importlib.util.find_spec(package) is None
+    if isinstance(error, ImportError):
+        return error.name == "styx"
+    if isinstance(error, NameError):
+        # Builtins of a newer Python are exceptions.
+        return not (error.name or "Error").endswith(("Error", "Warning", "Exception", "Group"))
+    if isinstance(error, AttributeError):
+        return error.obj is sys.modules.get("styx")
+    return False
 
 
 if __name__ == "__main__":

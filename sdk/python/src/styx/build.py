@@ -62,7 +62,6 @@ def build(entry: str, *, wit: Path, project: Path, deps: Path | None, output: Pa
 
 def interpreter(*, wit: Path, output: Path) -> None:
     """Makes an interpreter that takes an app in later, in a new directory. Raises `BuildError`."""
-    os.nice(15)  # Nobody waits for it, and builds that somebody waits for run beside it.
     tool = _componentize_py()
     with tempfile.TemporaryDirectory(prefix="styx-build-") as folder:
         generated, sdk = _generated(Path(folder))

@@ -109,6 +109,13 @@ async fn the_cluster_can_be_looked_at() {
         answer.is_error(path, 421, "NOT_HERE", "gateway");
         assert!(answer.hint().contains(cluster.admin()), "{}", answer.hint());
     }
+    // Whoever mixes up its ports is told so.
+    let answer = told(cluster.to_ingress(Method::GET, "/v1/apps")).await;
+    answer.is_error("/v1/apps", 421, "NOT_HERE", "this is the port of calls");
+    assert!(answer.hint().contains(cluster.admin()), "{}", answer.hint());
+    let answer = told(cluster.to_gateway(Method::POST, "/v1/send/testkit/a/k/append")).await;
+    answer.is_error("a call", 421, "NOT_HERE", "this is an admin port");
+    assert!(answer.hint().contains(cluster.ingress()), "{}", answer.hint());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

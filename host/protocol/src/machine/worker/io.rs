@@ -175,7 +175,7 @@ pub enum Action<W> {
     FallBack(FallbackBatch),
     /// Answer clients, in this order.
     Respond(Vec<ClientResponse<W>>),
-    /// Show the lines that guests logged in the attempt that counted.
+    /// Show the lines that guests logged in the attempt that counted; of a query `tid` is 0.
     Logs { tid: Tid, lines: Vec<LogLine> },
     /// This worker's part of a snapshot; say [`Input::HandOver`] for its entities.
     WorkerSnapshot(Box<WorkerSnapshot>),

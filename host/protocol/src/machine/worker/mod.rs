@@ -638,8 +638,11 @@ impl<W> Worker<W> {
             return;
         };
         let Some(waiter) = slot.waiter else { return };
-        let reply =
-            Reply { id: slot.transaction.request.id, tid: slot.transaction.tid, epoch, outcome: execution.outcome };
+        let tid = slot.transaction.tid;
+        if !execution.logs.is_empty() {
+            actions.push(Action::Logs { tid, lines: execution.logs.into() });
+        }
+        let reply = Reply { id: slot.transaction.request.id, tid, epoch, outcome: execution.outcome };
         self.egress.hold(epoch, ClientResponse::Reply { waiter, reply });
         self.egress.respond(actions);
     }

@@ -169,7 +169,13 @@ impl<W> CurrentRound<W> {
     }
 
     /// Answers the queries of this round.
-    pub fn answer(&mut self, mut queries: Roots<W>, ground: &mut Ground, egress: &mut Egress<W>) {
+    pub fn answer(
+        &mut self,
+        mut queries: Roots<W>,
+        ground: &mut Ground,
+        egress: &mut Egress<W>,
+        actions: &mut Vec<Action<W>>,
+    ) {
         let epoch = self.query_base;
         let base = if planted(Bug::QueryAtOnce) { Epoch(0) } else { epoch };
         for at in 0..queries.len() {
@@ -186,6 +192,11 @@ impl<W> CurrentRound<W> {
             let waiter = slot.waiter.take().expect("somebody waits for a query");
             if self.fuel_noted_above.is_none_or(|above| execution.fuel > above) {
                 self.fuel.push((slot.transaction.request.clone(), execution.fuel));
+            }
+            // Why it failed is among them.
+            if !execution.logs.is_empty() {
+                let lines = std::mem::take(&mut execution.logs).into();
+                actions.push(Action::Logs { tid: reply.tid, lines });
             }
             egress.hold(base, ClientResponse::Reply { waiter, reply });
         }

@@ -358,7 +358,7 @@ impl<W> Rounds<W> {
         if logged {
             current.forget_replies(scope.egress);
         }
-        current.answer(queries, scope.ground, scope.egress);
+        current.answer(queries, scope.ground, scope.egress, scope.actions);
         if !logged {
             // Nothing was executed but queries.
             scope.egress.has_not_been(current.epoch());
