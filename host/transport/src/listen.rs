@@ -16,7 +16,7 @@ use crate::holder::{Holder, holder};
 /// Time for which an address that is in use is tried again.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(2);
 /// The same if a process has it that is not ending. It may have been told to, just now.
-const HELD_TIMEOUT: Duration = Duration::from_millis(250);
+const HELD_TIMEOUT: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Listens on `address`; if it is in use, for up to two seconds until it is not, unless a process that lives has it.
@@ -89,7 +89,7 @@ mod tests {
         let refused = listen(address).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::AddrInUse);
         assert!(refused.to_string().contains(&format!("(process {})", std::process::id())), "{refused}");
-        assert!(started.elapsed() < RETRY_TIMEOUT / 2, "{:?}", started.elapsed());
+        assert!(started.elapsed() < RETRY_TIMEOUT, "{:?}", started.elapsed());
 
         // One that was told to end lets it go.
         let freed = tokio::spawn(async move {

@@ -63,7 +63,7 @@ async fn a_start_waits_for_an_address_and_a_log_that_are_just_being_freed() {
     let address = held.local_addr().unwrap().to_string();
     let log = EmbeddedLog::open(&directory.path().join("log"), EmbeddedOptions::default()).unwrap();
     let freed = tokio::spawn(async move {
-        tokio::time::sleep(Duration::from_millis(1200)).await;
+        tokio::time::sleep(Duration::from_millis(400)).await;
         drop(held);
         tokio::time::sleep(Duration::from_millis(1200)).await;
         drop(log);

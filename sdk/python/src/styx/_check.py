@@ -43,8 +43,9 @@ def _is_wrong_anywhere(error: BaseException) -> bool:
     if isinstance(error, ImportError):
         return error.name == "styx"
     if isinstance(error, NameError):
-        # Builtins of a newer Python are exceptions.
-        return not (error.name or "Error").endswith(("Error", "Warning", "Exception", "Group"))
+        # An older Python looks annotations up at once, before what they name is defined; builtins of a newer one are
+        # exceptions.
+        return sys.version_info >= (3, 14) and not (error.name or "Error").endswith(("Error", "Warning", "Exception", "Group"))
     if isinstance(error, AttributeError):
         return error.obj is sys.modules.get("styx")
     return False
