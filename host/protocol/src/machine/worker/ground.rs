@@ -106,7 +106,7 @@ impl Ground {
         self.fetching.is_empty() || self.fetching.want(&self.state, operation)
     }
 
-    /// An attempt of a transaction lacked an entity.
+    /// An attempt of a transaction lacked an entity; of a query `tid` is 0.
     pub fn lacked(&mut self, tid: Tid, entity: Entity) {
         self.fetching.lacked(tid, entity, &self.state);
     }

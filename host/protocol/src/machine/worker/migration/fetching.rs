@@ -73,10 +73,11 @@ impl Fetching {
 
     /// An attempt of a transaction lacked an entity, which is asked for, to be here when the next attempt is made. An attempt
     /// ends where it lacks the first: who lacks one after the other would not end before all has come anyway, and gets the
-    /// partition as a whole, before others and however little may be copied.
+    /// partition as a whole, before others and however little may be copied. Not so a query, of which `tid` is 0: it runs
+    /// beside the epochs in the end, and waits there.
     pub fn lacked(&mut self, tid: Tid, entity: Entity, state: &State) {
         let id = entity.partition();
-        if self.want(state, &Operation::Get(entity)) {
+        if self.want(state, &Operation::Get(entity)) || tid == Tid(0) {
             return;
         }
         if self.lacked.len() >= COUNTED_MAX {

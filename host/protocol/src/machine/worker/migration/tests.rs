@@ -279,6 +279,15 @@ fn what_arrives_before_its_placement_waits_for_it() {
 }
 
 #[test]
+fn queries_get_what_they_lack_and_no_more() {
+    let mut two = Two::slow();
+    for entity in entities(1, GOES).take(ENTITIES) {
+        two.fetching.lacked(Tid(0), entity, &two.state);
+        assert!(matches!(two.asks()[..], [Wanted::Entity(_)]), "others lacked something before");
+    }
+}
+
+#[test]
 fn who_lacks_one_entity_after_the_other_gets_the_partition() {
     let mut two = Two::slow();
     let mut attempts = 0;

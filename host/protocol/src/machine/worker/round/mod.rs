@@ -34,7 +34,7 @@ use super::phase::Phase;
 use super::{Action, Config, Executed, FallbackBatch};
 use crate::cluster::worker_set::WorkerSet;
 use crate::commit::validate::Bits;
-use crate::execute::attempt::{Access, Execution, Footprint, Operation};
+use crate::execute::attempt::{Access, Execution, Footprint};
 use crate::execute::task::{RunId, Started, TaskProgress};
 use crate::fallback::ComponentOutcome;
 use crate::ids::{Epoch, RequestId, Round, Tid, WorkerId};
@@ -295,7 +295,7 @@ impl<W> Rounds<W> {
                 }
             }
             for entity in executed.queries.iter_mut().filter_map(Started::take_lacking) {
-                scope.ground.has(&Operation::Get(entity));
+                scope.ground.lacked(Tid(0), entity);
             }
         }
         let opened = executing.executed(executed, &mut current.roots, scope.ground.me(), &mut self.graphs);
