@@ -55,7 +55,8 @@ async fn nobody_comes_in_without_a_token_that_covers_what_they_want() {
     let (read, _) = issue(&server, json!({ "name": "report", "scopes": ["read"], "apps": ["app"] })).await;
     let (watch, _) = issue(&server, json!({ "name": "metrics", "scopes": ["read"] })).await;
     let (deploy, _) = issue(&server, json!({ "name": "ci", "scopes": ["deploy"], "apps": ["app"] })).await;
-    let stolen = invoke.replace(invoke.rsplit('_').next().unwrap(), read.rsplit('_').next().unwrap());
+    let secret = |token: &str| token.splitn(3, '_').nth(2).unwrap().to_owned();
+    let stolen = invoke.replace(&secret(&invoke), &secret(&read));
     let system = |app: &str| server.to_ingress(Method::POST, &format!("/v1/call/{app}/item/a/styx.put")).body("[1]");
     let requests: [Case<'_>; 11] = [
         ("write", &|| system("app"), &[(&deploy, 200), (OPERATOR, 200), (&invoke, 403), (&read, 403)]),
