@@ -110,7 +110,7 @@ func exportInvoke(at, length, nameEnd, keyEnd, argumentsEnd, told uint32, tid, t
 	marks, largeFirst = 0, len(large)
 	all := view(at, length)
 	name, arguments := all[:nameEnd], all[keyEnd:argumentsEnd]
-	now.key = string(all[nameEnd:keyEnd])
+	now.key = kept(all[nameEnd:keyEnd])
 	now.told, now.value, now.tid, now.time = told, all[argumentsEnd:], tid, time
 	now.read, now.change = 0, unchanged
 	if cap(now.changed) > bufferMax {

@@ -33,6 +33,9 @@ func decoderOf(kind reflect.Type) (decoder, error) {
 	return made, err
 }
 
+// readLately has them by the types of pointers to what they read.
+var readLately lately[decoder]
+
 // unmarshal reads all of a text into what value points to.
 func unmarshal(data []byte, value any) error {
 	switch value := value.(type) {
@@ -43,15 +46,20 @@ func unmarshal(data []byte, value any) error {
 	case *uint64:
 		return decodeAll(data, decodeUint[uint64], unsafe.Pointer(value))
 	}
-	kind := reflect.TypeOf(value)
-	if kind == nil || kind.Kind() != reflect.Pointer || reflect.ValueOf(value).IsNil() {
-		return fmt.Errorf("a value is read into a pointer, not into %T", value)
+	words := (*[2]unsafe.Pointer)(unsafe.Pointer(&value))
+	decode := readLately.find(words[0])
+	if decode == nil || words[1] == nil {
+		kind := reflect.TypeOf(value)
+		if kind == nil || kind.Kind() != reflect.Pointer || words[1] == nil {
+			return fmt.Errorf("a value is read into a pointer, not into %T", value)
+		}
+		made, err := decoderOf(kind.Elem())
+		if err != nil {
+			return err
+		}
+		decode = readLately.keep(words[0], made)
 	}
-	decode, err := decoderOf(kind.Elem())
-	if err != nil {
-		return err
-	}
-	return decodeAll(data, decode, reflect.ValueOf(value).UnsafePointer())
+	return decodeAll(data, *decode, words[1])
 }
 
 func decodeAll(data []byte, decode decoder, at unsafe.Pointer) error {
@@ -516,7 +524,8 @@ func (r *reader) unsignedFrom(what string) (uint64, error) {
 	at := start
 	for at < len(r.data) && r.data[at]-'0' <= 9 {
 		digit := uint64(r.data[at] - '0')
-		if number > (math.MaxUint64-digit)/10 {
+		// Nineteen digits fit, and to find out costs a division.
+		if at-start >= 19 && number > (math.MaxUint64-digit)/10 {
 			text := r.number()
 			return 0, fmt.Errorf("%s does not fit into 64 bits", text)
 		}
@@ -545,7 +554,7 @@ func (r *reader) float(bits int) (float64, error) {
 
 func (r *reader) text() (string, error) {
 	text, err := r.bytes()
-	return string(text), err
+	return kept(text), err
 }
 
 // bytes is the string that comes, which may be a part of the text.

@@ -52,29 +52,82 @@ func appendAny(out []byte, value any) ([]byte, error) {
 	return appendByType(out, value)
 }
 
-// appendByType is a function of its own for its parameter, which has to be in the heap.
-func appendByType(out []byte, value any) ([]byte, error) {
-	made, err := encoderOf(reflect.TypeOf(value))
-	if err != nil {
-		return out, err
-	}
-	return made(out, dataOf(&value))
+// written is how the values of a type are written that are in an interface.
+type written struct {
+	encode encoder
+	held   held
 }
 
-// dataOf is where the value of an interface is. Types that are pointers are in the interface itself.
-func dataOf(value *any) unsafe.Pointer {
-	word := (*[2]unsafe.Pointer)(unsafe.Pointer(value))
-	switch kind := reflect.TypeOf(*value); kind.Kind() {
-	case reflect.Pointer, reflect.Map, reflect.UnsafePointer, reflect.Func, reflect.Chan:
-		return unsafe.Pointer(&word[1])
-	case reflect.Struct, reflect.Array:
-		// A struct or an array of one pointer is kept like a pointer; a copy tells nothing of that.
-		copied := reflect.New(kind)
-		copied.Elem().Set(reflect.ValueOf(*value))
-		return copied.UnsafePointer()
-	default:
-		return word[1]
+// held is where an interface has its value.
+type held uint8
+
+const (
+	// aside: the interface points to it.
+	aside held = iota
+	// inside: a pointer, in the interface itself.
+	inside
+	// unclear: it is copied, which tells nothing of that, or because code of the user's may change it.
+	unclear
+)
+
+var writtenLately lately[written]
+
+func appendByType(out []byte, value any) ([]byte, error) {
+	words := (*[2]unsafe.Pointer)(unsafe.Pointer(&value))
+	how := writtenLately.find(words[0])
+	if how == nil {
+		kind := reflect.TypeOf(value)
+		encode, err := encoderOf(kind)
+		if err != nil {
+			return out, err
+		}
+		how = writtenLately.keep(words[0], written{encode, heldOf(kind)})
 	}
+	switch how.held {
+	case inside:
+		pointer := words[1]
+		return how.encode(out, unsafe.Pointer(&pointer))
+	case unclear:
+		copied := reflect.New(reflect.TypeOf(value))
+		copied.Elem().Set(reflect.ValueOf(value))
+		return how.encode(out, copied.UnsafePointer())
+	}
+	return how.encode(out, words[1])
+}
+
+func heldOf(kind reflect.Type) held {
+	switch kind.Kind() {
+	case reflect.Pointer, reflect.Map, reflect.UnsafePointer, reflect.Func, reflect.Chan:
+		return inside
+	case reflect.Struct, reflect.Array:
+		// Go keeps some that are no more than a pointer like one.
+		if kind.Size() <= unsafe.Sizeof(uintptr(0)) && !isPlain(kind, false) || !isPlain(kind, true) {
+			return unclear
+		}
+	}
+	return aside
+}
+
+// isPlain says whether the memory of a value itself has nothing that makes its own JSON and, unless pointers are taken, no
+// pointers.
+func isPlain(kind reflect.Type, pointers bool) bool {
+	if ownJSON(kind) {
+		return false
+	}
+	switch kind.Kind() {
+	case reflect.Struct:
+		for i := range kind.NumField() {
+			if !isPlain(kind.Field(i).Type, pointers) {
+				return false
+			}
+		}
+		return true
+	case reflect.Array:
+		return isPlain(kind.Elem(), pointers)
+	case reflect.Pointer, reflect.Map, reflect.UnsafePointer, reflect.Func, reflect.Chan:
+		return pointers
+	}
+	return true
 }
 
 func makeEncoder(kind reflect.Type, making map[reflect.Type]*encoder) (encoder, error) {

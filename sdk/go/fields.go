@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"unsafe"
 )
 
 // field is a field of a struct as JSON has it.
@@ -98,4 +100,30 @@ func (c *cache[T]) put(kind reflect.Type, made T) {
 	}
 	c.made[kind] = made
 	c.lock.Unlock()
+}
+
+// lately has what was made of types that were used before, by the places of their descriptions: no lock, and no hash of a type.
+type lately[T any] [64]atomic.Pointer[known[T]]
+
+type known[T any] struct {
+	kind unsafe.Pointer
+	made T
+}
+
+func (l *lately[T]) slot(kind unsafe.Pointer) *atomic.Pointer[known[T]] {
+	return &l[uintptr(kind)>>5%uintptr(len(l))]
+}
+
+// find is nil if it is not there.
+func (l *lately[T]) find(kind unsafe.Pointer) *T {
+	if each := l.slot(kind).Load(); each != nil && each.kind == kind {
+		return &each.made
+	}
+	return nil
+}
+
+func (l *lately[T]) keep(kind unsafe.Pointer, made T) *T {
+	each := &known[T]{kind, made}
+	l.slot(kind).Store(each)
+	return &each.made
 }

@@ -119,13 +119,22 @@ var (
 	// buffer is used for what goes out, again and again, and spare for what is read.
 	buffer []byte
 	spare  *reader
-	got    result
+	// texts is what short texts are cut from.
+	texts []byte
+	got   result
 	// context is that of the invocation that runs.
 	context Context
 )
 
 // bufferMax is the largest buffer that is kept.
 const bufferMax = 1 << 20
+
+// textMax is the longest text that is cut from a block with others, which stays as long as one of them does, and textsSize
+// the size of such a block.
+const (
+	textMax   = 64
+	textsSize = 2 << 10
+)
 
 func init() {
 	importRegions(unsafe.Pointer(&region), uint32(unsafe.Sizeof(region)), unsafe.Pointer(&line), uint32(len(line)))
@@ -165,6 +174,19 @@ func keepScratch(used []byte) {
 	}
 }
 
+// kept is a text of its own, for as long as somebody has it.
+func kept(data []byte) string {
+	if len(data) > textMax {
+		return string(data)
+	}
+	if len(data) > cap(texts)-len(texts) {
+		texts = make([]byte, 0, textsSize)
+	}
+	start := len(texts)
+	texts = append(texts, data...)
+	return unsafe.String(unsafe.SliceData(texts[start:]), len(data))
+}
+
 func contextOf(key string, f *function) *Context {
 	context = Context{key: key, function: f}
 	return &context
@@ -190,7 +212,7 @@ func view(at, length uint32) []byte {
 	if length == 0 {
 		return nil
 	}
-	return unsafe.Slice((*byte)(place(at)), length)
+	return (*[1 << 31]byte)(place(at))[:length:length]
 }
 
 // place is a pointer to memory that is kept alive otherwise.
@@ -253,6 +275,13 @@ func hostPut(key string, value []byte) {
 
 func hostPutOwn(value []byte) {
 	now.change, now.changed = put, append(now.changed[:0], value...)
+}
+
+// hostPutScratch is hostPutOwn for what was written into a scratch, which becomes the value itself.
+func hostPutScratch(value []byte) {
+	before := now.changed
+	now.change, now.changed = put, value
+	keepScratch(before)
 }
 
 func hostDelete(key string) {

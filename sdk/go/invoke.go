@@ -19,15 +19,20 @@ func invoke(name, key string, arguments, out []byte) (reply []byte, failure *Fai
 		return out, &Failure{Code: codeUnknownOperator, Message: fmt.Sprintf("this component has no operator %q", operator)}
 	}
 	// In a test host calls run inside of each other.
-	outer := current
+	outer, returned := current, false
 	current = f
 	defer func() {
 		current = outer
+		if returned {
+			return
+		}
 		if panicked := recover(); panicked != nil {
 			failure = panicFailure(panicked)
 		}
 	}()
 	reply, err := f.invoke(contextOf(key, f), arguments, out)
+	// What an error says may panic as well.
+	returned = err == nil
 	if err != nil {
 		return out, failureOf(err)
 	}

@@ -29,8 +29,7 @@ func (s State) Require(value any) error {
 func (State) Put(value any) error {
 	data, err := appendAny(scratch(), value)
 	if err == nil {
-		hostPutOwn(data)
-		keepScratch(data)
+		hostPutScratch(data)
 	}
 	return err
 }
