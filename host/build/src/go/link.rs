@@ -14,6 +14,8 @@ use wasm_encoder::{
 };
 use wasmparser::{ExternalKind, FuncType, KnownCustom, Name, Parser, Payload, TypeRef};
 
+use super::branches;
+
 /// What guests import their operating system from.
 const SYSTEM: &str = "wasi_snapshot_preview1";
 /// What the support imports the guest from.
@@ -254,6 +256,7 @@ impl Sections {
                 Payload::ElementSection(section) => {
                     renumber.parse_element_section(&mut self.elements, section.clone())?;
                 }
+                Payload::CodeSectionEntry(body) if is_guest => branches::reencode(renumber, &mut self.code, body)?,
                 Payload::CodeSectionEntry(body) => renumber.parse_function_body(&mut self.code, body.clone())?,
                 Payload::DataSection(section) => renumber.parse_data_section(&mut self.data, section.clone())?,
                 // Names of the guest's functions are for the backtraces of traps.

@@ -4,6 +4,7 @@
 //! The project's `go.mod` is left alone: a copy, with the SDK that this binary carries, is used instead. So is a copy of
 //! two files of Go's runtime, in which random numbers are the transaction's.
 
+mod branches;
 mod link;
 mod module_file;
 mod operators;
