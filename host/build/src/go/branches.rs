@@ -117,3 +117,129 @@ impl<'a, 'b> Jumps<'a, 'b> {
         Some(fates)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wasm_encoder::Module;
+    use wasmparser::{Parser, Payload, Validator};
+    use wasmtime::{Config, Engine, Instance, Store};
+
+    use super::*;
+
+    /// Steps until a number is 1, as Go writes a function with a loop; `$other` is more of its second block.
+    fn collatz(other: &str) -> Vec<u8> {
+        let text = format!(
+            "(module (func (export \"steps\") (param $next i32) (param $n i32) (result i32) (local $steps i32)
+                loop $top
+                  block $4 block $3 block $2 block $1 block $0
+                    local.get $next
+                    br_table $0 $1 $2 $3 $4
+                  end
+                    local.get $n  i32.const 1  i32.le_u
+                    if
+                      i32.const 3  local.set $next  br $top
+                    end
+                    local.get $steps  i32.const 1  i32.add  local.set $steps
+                    local.get $n  i32.const 1  i32.and
+                    if
+                      i32.const 2  local.set $next  br $top
+                    else
+                      i32.const 1  local.set $next  br $top
+                    end
+                    unreachable
+                  end
+                    {other}
+                    local.get $n  i32.const 1  i32.shr_u  local.set $n
+                    i32.const 0  local.set $next  br $top
+                  end
+                    local.get $n  i32.const 3  i32.mul  i32.const 1  i32.add  local.set $n
+                    i32.const 0  local.set $next  br $top
+                  end
+                    local.get $steps  return
+                  end
+                    i32.const 100  local.set $next
+                    local.get $next  return
+                end
+                unreachable))"
+        );
+        wat::parse_str(text).unwrap()
+    }
+
+    struct Direct;
+
+    impl Reencode for Direct {
+        type Error = std::convert::Infallible;
+
+        fn parse_function_body(
+            &mut self,
+            code: &mut CodeSection,
+            body: FunctionBody<'_>,
+        ) -> Result<(), wasm_encoder::reencode::Error<Self::Error>> {
+            reencode(self, code, &body)
+        }
+    }
+
+    fn direct(module: &[u8]) -> Vec<u8> {
+        let mut made = Module::new();
+        Direct.parse_core_module(&mut made, Parser::new(0), module).unwrap();
+        let made = made.finish();
+        Validator::new().validate_all(&made).unwrap();
+        made
+    }
+
+    /// Jumps by the table.
+    fn jumps(module: &[u8]) -> usize {
+        let operators = |payload| match payload {
+            Payload::CodeSectionEntry(body) => body.get_operators_reader().unwrap().into_iter().collect(),
+            _ => Vec::new(),
+        };
+        let all = Parser::new(0).parse_all(module).flat_map(|payload| operators(payload.unwrap()));
+        all.filter(|operator| matches!(operator, Ok(Operator::LocalSet { local_index: NEXT }))).count()
+    }
+
+    /// What it gives, begun at a block, and the fuel that it takes.
+    fn run(module: &[u8], next: u32, n: u32) -> (u32, u64) {
+        let mut config = Config::new();
+        config.consume_fuel(true);
+        let engine = Engine::new(&config).unwrap();
+        let mut store = Store::new(&engine, ());
+        store.set_fuel(1 << 30).unwrap();
+        let module = wasmtime::Module::new(&engine, module).unwrap();
+        let instance = Instance::new(&mut store, &module, &[]).unwrap();
+        let steps = instance.get_typed_func::<(u32, u32), u32>(&mut store, "steps").unwrap();
+        (steps.call(&mut store, (next, n)).unwrap(), (1 << 30) - store.get_fuel().unwrap())
+    }
+
+    #[test]
+    fn a_function_with_direct_jumps_does_the_same_with_less() {
+        let before = collatz("");
+        let after = direct(&before);
+        assert_eq!((jumps(&before), jumps(&after)), (6, 3), "those back stay, and so does what is read");
+        for next in [0, 1, 2, 3, 4, 5, u32::MAX] {
+            for n in [0, 1, 2, 3, 6, 7, 27, 97] {
+                let (expected, fuel) = run(&before, next, n);
+                let (found, less) = run(&after, next, n);
+                assert_eq!(found, expected, "{n} from {next}");
+                assert!(less <= fuel && (n < 2 || next > 2 || less < fuel), "{n} from {next}: {less} of {fuel}");
+            }
+        }
+        assert_eq!(run(&after, 0, 27).0, 111);
+    }
+
+    #[test]
+    fn a_function_that_is_otherwise_than_go_writes_it_stays_as_it_is() {
+        for other in [
+            "local.get $steps  br_if $top",
+            "local.get $steps  local.tee $next  drop",
+            "local.get $next  drop",
+            "local.get $steps  local.set $next  br $top",
+            "block block local.get $steps  br_table 0 1 end end",
+        ] {
+            let module = collatz(other);
+            assert_eq!(direct(&module), direct(&direct(&module)), "{other}");
+            assert_eq!(jumps(&direct(&module)), jumps(&module), "{other}");
+        }
+        let plain = wat::parse_str("(module (func (param i32) loop local.get 0 br_if 0 end))").unwrap();
+        assert_eq!(jumps(&direct(&plain)), 0);
+    }
+}

@@ -2,7 +2,7 @@
 //! Styx*, Algorithm 4). They stay as they were when they changed their owner, and are handed over piece by piece; what
 //! the new owner needs at once it asks for.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use super::outgoing::{Allowance, CopyProgress, PIECES_MAX};
 use crate::ids::{OperatorId, PartitionId, PlacementVersion, WorkerId};
@@ -12,6 +12,9 @@ use crate::state::entity::Key;
 use crate::wire::fault::why;
 use crate::wire::moving::{Moving, MovingMail, ShadowPiece, Wanted};
 
+/// Pieces that are on their way to one worker while it needs a partition as a whole. They are put into their place between
+/// two epochs, however long those are.
+pub(super) const URGENT_MAX: usize = 16;
 /// What a piece takes besides its entities.
 const ENTRY: usize = 16;
 
@@ -33,14 +36,24 @@ struct Shadow {
 
 #[derive(Debug, Default)]
 struct Taker {
-    /// What is left, the next one in front.
+    /// Partitions that it needs as a whole, in the order in which it has asked for them: however little may be copied.
+    urgent: VecDeque<PartitionId>,
+    /// What else is left, the next one in front.
     left: VecDeque<PartitionId>,
     /// Pieces of which it has not said that it has them.
     pieces: usize,
     /// What it has asked for, and gets first.
     wanted: Vec<Wanted>,
-    /// Partitions that it needs as a whole: however little may be copied.
-    urgent: BTreeSet<PartitionId>,
+}
+
+impl Taker {
+    /// What it gets next, if it may have more now.
+    fn next(&self, allowance: &Allowance) -> Option<PartitionId> {
+        match self.urgent.front() {
+            Some(id) => Some(*id).filter(|_| self.pieces < URGENT_MAX),
+            None => self.left.front().copied().filter(|_| self.pieces < PIECES_MAX && !allowance.is_used_up()),
+        }
+    }
 }
 
 impl Shadows {
@@ -111,8 +124,7 @@ impl Shadows {
                     Wanted::Partition(id) => {
                         if let Some(at) = taker.left.iter().position(|left| *left == id) {
                             taker.left.remove(at);
-                            taker.left.push_front(id);
-                            taker.urgent.insert(id);
+                            taker.urgent.push_back(id);
                         }
                     }
                 }
@@ -120,13 +132,13 @@ impl Shadows {
             for fetched in fetched.into_pieces(bytes) {
                 mail(*to, Moving::Fetched(fetched));
             }
-            while taker.pieces < PIECES_MAX {
+            loop {
                 let mut pieces = Vec::new();
                 let mut weight = 0;
                 while weight < bytes
-                    && let Some(id) = taker.left.front().copied()
-                    && (taker.urgent.contains(&id) || !allowance.is_used_up())
+                    && let Some(id) = taker.next(allowance)
                 {
+                    let is_urgent = !taker.urgent.is_empty();
                     let shadow = self.partitions.get_mut(&id).expect("what is left is here");
                     let mut writes = PackedWrites::default();
                     let copied = shadow.partition.copy(shadow.after.as_ref(), bytes - weight, &mut writes);
@@ -137,13 +149,12 @@ impl Shadows {
                         progress.partitions.done += u64::from(last);
                     }
                     weight += ENTRY + writes.bytes().len();
-                    if !taker.urgent.contains(&id) {
+                    if !is_urgent {
                         allowance.take(writes.bytes().len());
                     }
                     pieces.push(ShadowPiece { partition: id, writes, last });
                     if last {
-                        taker.left.pop_front();
-                        taker.urgent.remove(&id);
+                        if is_urgent { &mut taker.urgent } else { &mut taker.left }.pop_front();
                         sent.extend(self.partitions.remove(&id).map(|shadow| shadow.partition));
                     } else {
                         shadow.after = copied.last;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::outgoing::{Allowance, PIECES_MAX};
-use super::shadow::Shadows;
+use super::shadow::{Shadows, URGENT_MAX};
 use super::{CopiedOf, CopyAllowance, CopyProgress, Fetching, LACKS_MAX};
 use crate::execute::attempt::{Operation, Scan};
 use crate::ids::{OperatorId, PartitionId, PlacementVersion, Tid, WorkerId};
@@ -190,7 +190,7 @@ fn a_scan_needs_the_whole_partition_however_little_may_be_copied() {
     let mut pieces = 0;
     loop {
         let (moving, sent) = two.sends(200);
-        assert!(moving.len() <= PIECES_MAX && !moving.is_empty(), "{moving:?}");
+        assert!(moving.len() <= URGENT_MAX && !moving.is_empty(), "{moving:?}");
         pieces += moving.len();
         assert_eq!(two.sends(200), (vec![], 0), "no more are on their way");
         let taken = two.arrives(moving);
@@ -210,6 +210,33 @@ fn a_scan_needs_the_whole_partition_however_little_may_be_copied() {
     // Whoever asks for what is over has been sent it.
     two.shadows.want(OWNER, vec![Wanted::Partition(GOES), Wanted::Entity(all()[0].clone())]).unwrap();
     assert_eq!(two.sends(200), (vec![], 0));
+}
+
+#[test]
+fn partitions_that_are_needed_come_in_the_order_in_which_they_were_asked_for() {
+    let mut two = Two::slow();
+    let mut other = Partition::default();
+    entities(1, STAYS).take(ENTITIES).for_each(|entity| other.apply(entity, Some(value())));
+    two.shadows.begin(VERSION, vec![(STAYS, OWNER, other)]);
+    let mut order = Vec::new();
+    let mut next = vec![Wanted::Partition(STAYS)];
+    loop {
+        two.shadows.want(OWNER, std::mem::take(&mut next)).unwrap();
+        let (moving, _) = two.sends(1);
+        assert!(moving.len() <= URGENT_MAX, "{moving:?}");
+        for moving in moving {
+            let Moving::Pieces(pieces) = moving else { panic!("{moving:?}") };
+            order.extend(pieces.iter().map(|piece| piece.partition));
+            assert!(two.shadows.taken(OWNER));
+        }
+        if two.shadows.is_empty() {
+            break;
+        }
+        next.push(Wanted::Partition(GOES));
+    }
+    let change = order.partition_point(|id| *id == STAYS);
+    assert!(change >= ENTITIES && order.len() > change, "{order:?}");
+    assert!(order[change..].iter().all(|id| *id == GOES), "{order:?}");
 }
 
 #[test]
