@@ -105,10 +105,28 @@ fi
 cd ..
 step "npm install styx-sdk, types of an app"
 
+# The languages' own tools find the SDK that the command has, where `styx new` says that it is.
+sdk=$fresh/home/.cache/styx/sdk
+for language in rust go c typescript; do "${clean[@]}" styx new "own-$language" --lang "$language" 2>/dev/null; done
+for pair in cargo:rust/Cargo.toml go:go cc:c/include/styx.h; do
+  command -v "${pair%%:*}" >/dev/null || { echo "  - there is no ${pair%%:*}" >&2; continue; }
+  case $pair in
+    cargo*) cd own-rust; found=$(cargo metadata --quiet --format-version 1 | grep -o '[^"]*sdk/rust[^/"]*/Cargo.toml' | head -1) ;;
+    go*) cd own-go; found=$(go list -f '{{.Dir}}' styx) ;;
+    cc*) cd own-c; found=$(cc -M $(cat compile_flags.txt) tests/account_test.c account.c | grep -o '[^ ]*/styx\.h' | head -1) ;;
+  esac
+  same "$(realpath "$found")" "$(realpath "$sdk/${pair#*:}")"
+  cd ..
+done
+same "$(realpath own-typescript/node_modules/styx-sdk)" "$(realpath "$sdk/typescript")"
+"${clean[@]}" till/node_modules/.bin/tsc -p own-typescript --listFilesOnly | grep -q "sdk/typescript.*/src/index.ts" || { echo "  ✗ tsc finds no SDK" >&2; exit 1; }
+step "cargo, go, cc and tsc find the SDK of styx new"
+
 # Crates, where there is Rust: an app's tests against the SDK as it is packed, and a program with the client.
 if command -v cargo >/dev/null; then
   mkdir crates && for crate in "$packages"/*.crate; do tar -xzf "$crate" -C crates; done
   "${clean[@]}" styx new vault --lang rust 2>/dev/null
+  rm -r vault/.cargo
   { echo; echo '[patch.crates-io]'
     for crate in styx-sdk styx-sdk-macros; do echo "$crate = { path = \"$(echo "$PWD"/crates/$crate-[0-9]*)\" }"; done
   } >>vault/Cargo.toml

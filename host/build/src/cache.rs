@@ -11,6 +11,7 @@ use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 
+use super::editor::POINTERS;
 use super::error::{BuildError, Code};
 
 /// Built components that are kept.
@@ -54,6 +55,11 @@ impl Cache {
         let path = self.root.join(name);
         fs::create_dir_all(&path).map_err(BuildError::io("create", &path))?;
         Ok(path)
+    }
+
+    /// Where the SDKs are.
+    pub fn sdks(&self) -> PathBuf {
+        self.root.join("sdk")
     }
 
     /// Waits for, and takes, the sole use of something in the cache, until the file is dropped.
@@ -207,7 +213,8 @@ fn hex(digest: &[u8]) -> String {
 
 fn is_no_source(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
-    name.starts_with('.') || NO_SOURCES.contains(&name.as_ref()) || name.ends_with(".pyc")
+    let name = name.as_ref();
+    name.starts_with('.') || NO_SOURCES.contains(&name) || POINTERS.contains(&name) || name.ends_with(".pyc")
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod cache;
 mod command;
 mod compiled;
 mod component;
+mod editor;
 mod go;
 mod installer;
 mod interpreter;
@@ -34,6 +35,7 @@ use std::time::{Duration, Instant};
 
 pub use bundle::{Bundle, BundleLimits};
 pub use cache::{COMPILED_CODE, Cache};
+pub use editor::{Pointer, point_editors};
 pub use error::{BuildError, Code};
 pub use manifest::{Language, Manifest};
 pub use own_tests::test;

@@ -2,7 +2,8 @@
 //! the `styx` that builds it, and no registry needs to have it.
 
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 
 use rust_embed::RustEmbed;
 
@@ -131,9 +132,10 @@ impl Sdk {
         inputs.digest()
     }
 
-    /// A directory with its files.
+    /// A directory with its files, whichever version of them this is. [`Sdk::linked`] leads there, too.
     pub fn unpacked(self, cache: &Cache) -> Result<PathBuf, BuildError> {
-        cache.filled(&format!("sdk/{}-{}", self.name(), &self.digest()[..16]), |directory| {
+        let name = format!("{}-{}", self.name(), &self.digest()[..16]);
+        let unpacked = cache.filled(&format!("sdk/{name}"), |directory| {
             for (path, bytes) in self.files() {
                 let path = directory.join(path);
                 let parent = path.parent().expect("inside the directory");
@@ -141,14 +143,28 @@ impl Sdk {
                 fs::write(&path, bytes).map_err(BuildError::io("write", &path))?;
             }
             Ok(())
-        })
+        })?;
+        let link = cache.sdks().join(self.name());
+        if fs::read_link(&link).is_ok_and(|target| target == Path::new(&name)) {
+            return Ok(unpacked);
+        }
+        // Renamed, so that it is there at any time.
+        let failed = || BuildError::io("link", &link);
+        let beside = tempfile::tempdir_in(cache.sdks()).map_err(failed())?;
+        let new = beside.path().join(self.name());
+        symlink(&name, &new).and_then(|()| fs::rename(&new, &link)).map_err(failed())?;
+        Ok(unpacked)
+    }
+
+    /// The same, by a name that stays when another version takes its place.
+    pub fn linked(self, cache: &Cache) -> Result<PathBuf, BuildError> {
+        self.unpacked(cache)?;
+        Ok(cache.sdks().join(self.name()))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     /// A file added to an SDK is embedded when this module is compiled again, and

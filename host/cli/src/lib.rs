@@ -7,6 +7,7 @@ mod cluster;
 mod deploy;
 mod dev;
 mod doctor;
+mod editor;
 mod environment;
 mod error;
 mod generate;
@@ -106,6 +107,12 @@ enum Verb {
         /// Language of the functions
         #[arg(long, value_enum, default_value_t)]
         lang: new::Lang,
+    },
+    /// Have editors and the language's own tools find the SDK: `cargo test`, `go test`, pyright, tsc, clangd
+    Editor {
+        /// Directory of the app
+        #[arg(default_value = ".")]
+        source: PathBuf,
     },
     /// Run a server and an app on it: built and deployed again whenever a file of it changes
     Dev {
@@ -212,7 +219,7 @@ enum Verb {
 }
 
 /// Verbs that ask no server.
-const ALONE: [&str; 6] = ["server", "new", "test", "build", "cluster", "completions"];
+const ALONE: [&str; 7] = ["server", "new", "editor", "test", "build", "cluster", "completions"];
 
 /// The verbs, their flags and their help.
 pub fn command() -> clap::Command {
@@ -260,6 +267,7 @@ fn run(cli: Cli, output: &Output) -> Result<(), CliError> {
             server::run(flags, log_level.as_deref(), print_config, while_stdin, output)
         }
         Verb::New { directory, lang } => new::run(&directory, lang, output),
+        Verb::Editor { source } => editor::run(&source, output),
         Verb::Dev { source } => dev::run(&cli.global, &source, output),
         Verb::Test { source, arguments } => build::test(&source, &arguments, output),
         Verb::Build { source, output: file } => build::run(&source, file, output),

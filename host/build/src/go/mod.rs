@@ -28,7 +28,7 @@ use super::manifest::FILE_NAME;
 use super::progress::Progress;
 use super::sdk::Sdk;
 use link::LinkError;
-use module_file::ModuleFile;
+pub use module_file::ModuleFile;
 use operators::Source;
 pub use toolchain::MINIMUM;
 use toolchain::Toolchain;

@@ -54,9 +54,24 @@ impl ModuleFile {
         local.collect()
     }
 
+    /// Whether it says where the SDK is.
+    pub fn has_own_sdk(&self) -> bool {
+        self.has("replace")
+    }
+
+    /// The language's version that it asks for, or the oldest one that guests may have.
+    pub fn version(&self) -> String {
+        let asked = self.lines().find(|words| words[0] == "go" && words.len() == 2).map(|words| words[1]);
+        let newer = asked.filter(|version| super::toolchain::number(version) >= MINIMUM);
+        newer.map_or_else(|| format!("{}.{}", MINIMUM.0, MINIMUM.1), str::to_owned)
+    }
+
+    fn has(&self, verb: &str) -> bool {
+        self.lines().any(|words| words[0] == verb && words.get(1) == Some(&SDK))
+    }
+
     /// Writes the copy, in which the SDK is the given one unless the project says where its own is.
     pub fn with_sdk(&self, sdk: &Path, into: &Path) -> Result<PathBuf, BuildError> {
-        let has = |verb: &str| self.lines().any(|words| words[0] == verb && words.get(1) == Some(&SDK));
         let mut text = String::new();
         for line in self.text.lines() {
             let old =
@@ -69,10 +84,10 @@ impl ModuleFile {
         if !text.lines().any(|line| line.starts_with("go ")) {
             text.push_str(&format!("go {}.{}\n", MINIMUM.0, MINIMUM.1));
         }
-        if !has("require") {
+        if !self.has("require") {
             text.push_str(&format!("require {SDK} v0.1.0\n"));
         }
-        if !has("replace") {
+        if !self.has("replace") {
             text.push_str(&format!("replace {SDK} => {}\n", quoted(sdk)));
         }
         let sums = fs::read_to_string(self.directory.join("go.sum")).unwrap_or_default();

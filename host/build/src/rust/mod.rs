@@ -20,7 +20,7 @@ use super::component;
 use super::error::{BuildError, Code};
 use super::progress::Progress;
 use super::sdk::Sdk;
-use manifests::Manifests;
+pub use manifests::Manifests;
 use toolchain::Toolchain;
 
 const TARGET: &str = "wasm32-unknown-unknown";

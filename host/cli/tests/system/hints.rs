@@ -215,7 +215,7 @@ fn flags_of_clients_are_shown_where_a_server_is_asked() {
         verb.render_long_help().to_string()
     };
     for alone in
-        [&["server"][..], &["new"], &["test"], &["build"], &["cluster"], &["cluster", "init"], &["completions"]]
+        [&["server"][..], &["new"], &["editor"], &["test"], &["build"], &["cluster"], &["cluster", "init"], &["completions"]]
     {
         let help = help(alone);
         assert!(help.contains("--json") && !help.contains("--admin-url") && !help.contains("--token-file"), "{help}");
