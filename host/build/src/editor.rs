@@ -188,15 +188,19 @@ mod tests {
     #[test]
     fn sources_that_have_an_sdk_of_their_own_need_none() {
         let (_parent, directory, cache) = made(Language::Go);
-        fs::write(directory.join("go.mod"), "module bank\n\ngo 1.25\n\nrequire styx v0.1.0\n\nreplace styx => ../sdk\n")
-            .unwrap();
+        let module = directory.join("go.mod");
+        let text = fs::read_to_string(&module).unwrap().replace("go 1.24", "go 1.25");
+        fs::write(&module, format!("{text}\nreplace styx => ../sdk\n")).unwrap();
         assert_eq!(point_with(&cache, &directory).unwrap(), []);
-        fs::write(directory.join("go.mod"), "module bank\n\ngo 1.25\n\nrequire styx v0.1.0\n").unwrap();
+        fs::write(&module, text).unwrap();
         point_with(&cache, &directory).unwrap();
         assert!(fs::read_to_string(directory.join("go.work")).unwrap().starts_with("go 1.25\n"));
         let (_parent, directory, cache) = made(Language::Rust);
         let manifest = directory.join("Cargo.toml");
         let text = fs::read_to_string(&manifest).unwrap().replace("\"0.1\"", "{ path = \"../sdk\" }");
+        let sdk = directory.parent().unwrap().join("sdk");
+        fs::create_dir(&sdk).unwrap();
+        fs::write(sdk.join("Cargo.toml"), "[package]\nname = \"styx-sdk\"\n").unwrap();
         fs::write(&manifest, text).unwrap();
         assert_eq!(point_with(&cache, &directory).unwrap(), []);
     }

@@ -158,7 +158,7 @@ mod tests {
                     local.get $steps  return
                   end
                     i32.const 100  local.set $next
-                    local.get $next  return
+                    i32.const 1  local.get $next  i32.add  return
                 end
                 unreachable))"
         );
