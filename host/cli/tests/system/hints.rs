@@ -214,9 +214,16 @@ fn flags_of_clients_are_shown_where_a_server_is_asked() {
         let verb = path.iter().fold(&mut command, |verb, name| verb.find_subcommand_mut(name).expect("there is one"));
         verb.render_long_help().to_string()
     };
-    for alone in
-        [&["server"][..], &["new"], &["editor"], &["test"], &["build"], &["cluster"], &["cluster", "init"], &["completions"]]
-    {
+    for alone in [
+        &["server"][..],
+        &["new"],
+        &["editor"],
+        &["test"],
+        &["build"],
+        &["cluster"],
+        &["cluster", "init"],
+        &["completions"],
+    ] {
         let help = help(alone);
         assert!(help.contains("--json") && !help.contains("--admin-url") && !help.contains("--token-file"), "{help}");
     }
