@@ -349,7 +349,13 @@ fn what_is_wrong_in_typescript_is_said_with_its_line() {
     .enumerate()
     {
         let source = directory.path().join(format!("shop-{number}"));
-        write(&source, &[("package.json", "{}"), (file, &text)]);
+        // What is there for an editor is not in a component.
+        let node = "declare var process: any;\ndeclare module \"node:fs\" { export function read(): void; }";
+        let for_editors = [
+            ("tsconfig.json", r#"{"compilerOptions": {"types": ["node"]}}"#),
+            ("node_modules/@types/node/index.d.ts", node),
+        ];
+        write(&source, &[&[("package.json", "{}"), (file, &text)][..], &for_editors].concat());
         let error = build(&source, &output, &Silent).unwrap_err();
         assert_eq!(error.to_string(), format!("BUILD_FAILED: shop-{number}: {message}"), "{text}\n{}", error.output);
     }

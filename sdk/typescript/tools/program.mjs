@@ -46,6 +46,9 @@ export function programOf(directory, sdk, entries, { isTest = false } = {}) {
     // Tests run in Node.js.
     options.types = ["node"];
     options.typeRoots = [path.join(sdk, "tools/node_modules/@types")];
+  } else {
+    // `tsconfig.json` has them for an editor, which knows one program for functions and their tests.
+    options.types = options.types.filter((name) => name !== "node");
   }
   const globals = isTest ? [] : [path.join(sdk, "src/globals.d.ts")];
   const program = ts.createProgram([...entries, ...globals], options, hostOf(options));
