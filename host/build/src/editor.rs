@@ -139,6 +139,14 @@ mod tests {
                 fs::read_to_string(file).unwrap()
             };
             assert!(sdk.contains(&*cache.sdks().to_string_lossy()), "{language}: {sdk}");
+            let part = match language {
+                Language::Rust => "rust/macros/src/lib.rs",
+                Language::Python => "python/src/styx/__init__.py",
+                Language::TypeScript => "typescript/src/index.ts",
+                Language::Go => "go/styxtest/app.go",
+                Language::C => "c/testing/styx_test.h",
+            };
+            assert!(cache.sdks().join(part).is_file(), "{part}");
             let within = file.strip_prefix(&directory).unwrap().display().to_string();
             let ignored = fs::read_to_string(directory.join(".gitignore")).unwrap();
             assert!(ignored.lines().any(|line| within.starts_with(line)), "{language}: {within}");

@@ -48,7 +48,6 @@ use go::GoGuest;
 use project::{Origin, Project, Source};
 use python::PythonGuest;
 use rust::RustGuest;
-use sdk::Sdk;
 use typescript::TypeScriptGuest;
 
 /// Part of every cache key: count up when builders make something else of the same inputs.
@@ -164,21 +163,6 @@ pub fn build_with(
         bytes: bytes.len() as u64,
         components: reports,
         elapsed: started.elapsed(),
-    })
-}
-
-/// A directory with the SDK that guests in a language are built against, for what else
-/// needs it: an editor, or a project's own tests. In Rust it is the crate's directory,
-/// in Python one for the module path, in Go the module's, in TypeScript the package's,
-/// in C one with `include`, `src` and `testing`.
-pub fn sdk_directory(language: Language) -> Result<PathBuf, BuildError> {
-    let cache = Cache::of_user()?;
-    Ok(match language {
-        Language::Rust => Sdk::Rust.unpacked(&cache)?,
-        Language::Python => Sdk::Python.unpacked(&cache)?.join("src"),
-        Language::Go => Sdk::Go.unpacked(&cache)?,
-        Language::C => Sdk::C.unpacked(&cache)?,
-        Language::TypeScript => Sdk::TypeScript.unpacked(&cache)?,
     })
 }
 

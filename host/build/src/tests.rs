@@ -370,17 +370,6 @@ fn what_is_wrong_in_typescript_is_said_with_its_line() {
     );
 }
 
-/// For editors, and for the project's own tests.
-#[test]
-fn the_sdk_can_be_used_without_a_build() {
-    let rust = sdk_directory(Language::Rust).unwrap();
-    assert!(rust.join("Cargo.toml").is_file() && rust.join("macros/src/lib.rs").is_file());
-    assert!(sdk_directory(Language::Python).unwrap().join("styx/__init__.py").is_file());
-    let go = sdk_directory(Language::Go).unwrap();
-    assert!(go.join("go.mod").is_file() && go.join("styxtest/app.go").is_file());
-    assert!(sdk_directory(Language::TypeScript).unwrap().join("src/index.ts").is_file());
-}
-
 #[test]
 fn what_is_no_component_says_so() {
     let directory = tempfile::tempdir().unwrap();
