@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use super::sdk::Sdk;
 use super::*;
 
 /// Remembers the steps.
