@@ -20,12 +20,12 @@ pub use stats::SnapshotStats;
 pub(crate) use store_thread::{StoreReport, StoreThread};
 pub use styx_driver::snapshots::SnapshotSummary;
 
-/// Of threads that write snapshots: who executes goes first where processors are few, and what is written still gets a
-/// quarter of one.
+/// Of threads that write snapshots, and of those that free what is elsewhere now: who executes goes first where processors
+/// are few, and what is written still gets a quarter of one.
 const NICENESS: i32 = 5;
 
 /// Has this thread take what others leave of the processors.
-fn go_behind() {
+pub(crate) fn go_behind() {
     // Should that not be granted, no harm is done.
     let _ = rustix::process::nice(NICENESS);
 }

@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 
 use crate::config::store_location;
 use crate::handle::Waiter;
+use crate::snapshots::go_behind;
 
 /// Reads what a generation begins with. Blocks.
 pub(super) fn restore(
@@ -28,5 +29,8 @@ pub(super) fn restore(
 
 /// Drops what takes a while, beside everything else.
 pub(super) fn discard<T: Send + 'static>(former: T) {
-    std::thread::spawn(move || drop(former));
+    std::thread::spawn(move || {
+        go_behind();
+        drop(former);
+    });
 }

@@ -42,7 +42,7 @@ use crate::wire::message::{Message, Node};
 const RESTARTS_MAX: u32 = 2;
 
 /// Most transactions that lack one entity after the other and are executed anew in an epoch.
-const LACKING_MAX: usize = 256;
+const LACKING_MAX: usize = 16;
 
 /// See the module.
 #[derive(Debug)]
