@@ -76,6 +76,9 @@ pub(crate) struct CopiedEntities {
     pub bytes: u64,
 }
 
+/// Entities that are freed at a time.
+const FREED: usize = 256;
+
 /// Entities of one partition: a table by hash for single keys, an ordered set for scans.
 /// Overwriting a value touches the table only.
 #[derive(Debug, Default)]
@@ -259,6 +262,23 @@ impl Partition {
         })
     }
 
+    /// Frees it, about [`FREED`] entities at a time.
+    pub(crate) fn free(self, mut between: impl FnMut()) {
+        let Partition { table, ordered, .. } = self;
+        let mut freed = 0;
+        let mut count = || {
+            freed += 1;
+            if freed % FREED == 0 {
+                between();
+            }
+        };
+        table.into_iter().for_each(|slot| {
+            drop(slot);
+            count();
+        });
+        ordered.into_iter().for_each(drop);
+    }
+
     /// Parts with an entity, as it is known here.
     pub(super) fn take(&mut self, entity: &Entity) -> Option<(Entity, Value)> {
         let slot = self.table.find(entity.hash(), |slot| slot.entity == *entity)?;
@@ -384,4 +404,27 @@ impl Partition {
 /// 128-bit hash of one entity and its value.
 fn hash_of(entity: &Entity, value: &Value) -> u128 {
     xxh3_128_with_seed(value, entity.hash())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::state::entity::Layout;
+
+    #[test]
+    fn a_partition_is_freed_a_little_at_a_time() {
+        let layout = Layout::new(1, 1);
+        let values: Vec<Value> = (0..FREED as u32 * 3 + 1).map(|number| Value::from(&number.to_be_bytes()[..])).collect();
+        let mut partition = Partition::default();
+        for (number, value) in values.iter().enumerate() {
+            let entity = Entity::new(&layout, OperatorId(1), false, format!("k{number}").as_str().into());
+            partition.apply(entity, Some(value.clone()));
+        }
+        let mut left = Vec::new();
+        partition.free(|| left.push(values.iter().filter(|value| Arc::strong_count(value) > 1).count()));
+        assert_eq!(left, [FREED * 2 + 1, FREED + 1, 1]);
+        assert!(values.iter().all(|value| Arc::strong_count(value) == 1));
+    }
 }

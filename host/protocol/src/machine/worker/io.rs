@@ -215,6 +215,12 @@ impl Discarded {
         self.partitions.is_empty() && self.replies.is_empty() && self.followed.is_empty()
     }
 
+    /// Frees it a little at a time: what one thread frees, those that have allocated it give back to the system, and whatever they
+    /// do waits for that.
+    pub fn free(self, mut between: impl FnMut()) {
+        self.partitions.into_iter().for_each(|partition| partition.free(&mut between));
+    }
+
     pub(super) fn append(&mut self, mut other: Discarded) {
         self.partitions.append(&mut other.partitions);
         self.replies.append(&mut other.replies);

@@ -24,7 +24,7 @@ use styx_storage::snapshot::SnapshotStore;
 use styx_transport::Network;
 use tokio::sync::{oneshot, watch};
 
-use super::restore::{discard, restore};
+use super::restore::{discard, free, restore};
 use crate::clock::{MonotonicClock, now};
 use crate::cluster::COORDINATOR;
 use crate::components::ComponentStore;
@@ -405,7 +405,7 @@ impl Shell {
                 });
             }
             WorkerEffect::Discard(former) => discard(former),
-            WorkerEffect::DiscardPartitions(discarded) => discard(discarded),
+            WorkerEffect::DiscardPartitions(discarded) => free(discarded),
             WorkerEffect::BeginParts { generation, layout, builds_on } => {
                 self.parts.begin(generation, layout, builds_on, &self.events);
             }
