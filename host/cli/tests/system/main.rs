@@ -13,6 +13,7 @@ mod kill;
 mod leaks;
 mod lines;
 mod misbehaviour;
+mod packaging;
 mod process;
 mod quarantine;
 mod reference;

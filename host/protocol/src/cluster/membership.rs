@@ -8,7 +8,8 @@
 //! dropped, what it appends is refused, and the next [`Beat`] tells it.
 //!
 //! A worker counts as reachable while both ways work: its [`Hello`] repeats the last beat that it
-//! has heard of this coordinator, and that must be recent. Nothing here reads a clock or knows a
+//! has heard of this coordinator, and that must be recent. While this coordinator stood still it said no beats: that time
+//! is nobody's silence. Nothing here reads a clock or knows a
 //! network: the driver carries hellos, beats and invitations, over channels that may lose them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -148,6 +149,8 @@ pub struct Membership<P> {
     held: BTreeSet<P>,
     /// The next generation is to begin, whether or not anything has changed.
     restart: bool,
+    /// When it was told something last: it is at least every quarter of what a worker may be silent, unless it stands still.
+    told_us: u64,
     /// So many members the last generation had, or the first one shall have.
     expected: usize,
 }
@@ -192,6 +195,7 @@ impl<P: Ord + Clone> Membership<P> {
             peers: BTreeMap::new(),
             held: BTreeSet::new(),
             restart: false,
+            told_us: now_us,
             expected,
         }
     }
@@ -211,6 +215,7 @@ impl<P: Ord + Clone> Membership<P> {
 
     /// Takes one input; pushes what is to be done.
     pub fn step(&mut self, now_us: u64, input: Input<P>, actions: &mut Vec<Action<P>>) {
+        self.excuse(now_us);
         match input {
             Input::Hello { from, hello } => self.hello(now_us, from, hello, actions),
             Input::Lost(place) => drop(self.peers.remove(&place)),
@@ -236,6 +241,16 @@ impl<P: Ord + Clone> Membership<P> {
             Input::Tick => {}
         }
         self.review(now_us, actions);
+    }
+
+    /// Whoever was reachable when this coordinator stood still is as reachable when it goes on.
+    fn excuse(&mut self, now: u64) {
+        let told = std::mem::replace(&mut self.told_us, now);
+        let stood = now.saturating_sub(told);
+        if stood > self.patience.silent_us / 4 {
+            let reachable = |peer: &&mut Peer| told.saturating_sub(peer.echo) < self.patience.silent_us;
+            self.peers.values_mut().filter(reachable).for_each(|peer| peer.echo += stood);
+        }
     }
 
     fn hello(&mut self, now: u64, from: P, hello: Hello, actions: &mut Vec<Action<P>>) {

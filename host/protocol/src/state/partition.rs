@@ -416,7 +416,8 @@ mod tests {
     #[test]
     fn a_partition_is_freed_a_little_at_a_time() {
         let layout = Layout::new(1, 1);
-        let values: Vec<Value> = (0..FREED as u32 * 3 + 1).map(|number| Value::from(&number.to_be_bytes()[..])).collect();
+        let values: Vec<Value> =
+            (0..FREED as u32 * 3 + 1).map(|number| Value::from(&number.to_be_bytes()[..])).collect();
         let mut partition = Partition::default();
         for (number, value) in values.iter().enumerate() {
             let entity = Entity::new(&layout, OperatorId(1), false, format!("k{number}").as_str().into());

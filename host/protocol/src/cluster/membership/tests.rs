@@ -188,7 +188,15 @@ fn say(membership: &mut Membership<u16>, place: u16, times: [u64; 2], heard: u64
     let mut actions = vec![];
     let hello = Hello { heard, ..Member::new(1, build(EngineHash(7))).hello(vec![]) };
     membership.step(times[0], Input::Hello { from: place, hello }, &mut actions);
-    membership.step(times[1], Input::Tick, &mut actions);
+    actions.extend(passes(membership, times[0], times[1]));
+    actions
+}
+
+/// Time goes on from one time to another while nobody says anything.
+fn passes(membership: &mut Membership<u16>, from: u64, to: u64) -> Vec<Action<u16>> {
+    let mut actions = vec![];
+    let times = (from..to).step_by(20).chain([to]);
+    times.for_each(|now| membership.step(now, Input::Tick, &mut actions));
     actions
 }
 
@@ -203,8 +211,7 @@ fn patience_ends_to_the_microsecond() {
     };
     // Silent since the beat of time 5.
     for (now, lost) in [(104, false), (105, true)] {
-        let mut actions = vec![];
-        alone().step(now, Input::Tick, &mut actions);
+        let actions = passes(&mut alone(), 10, now);
         assert_eq!(actions.contains(&Action::Suspend), lost, "{now}");
     }
     // A newcomer, reachable since time 20.
@@ -217,9 +224,12 @@ fn patience_ends_to_the_microsecond() {
     for (now, ends) in [(1069, false), (1070, true)] {
         let mut membership = alone();
         say(&mut membership, 2, [20, 70], 15);
+        // One that is heard of in between.
+        for time in (70..1000).step_by(20) {
+            say(&mut membership, 1, [time, time], time);
+        }
         say(&mut membership, 1, [1000, 1000], 1000);
-        let mut actions = vec![];
-        membership.step(now, Input::Tick, &mut actions);
+        let actions = passes(&mut membership, 1000, now);
         assert_eq!(actions, if ends { vec![Action::Persist(Generation(2))] } else { vec![] }, "{now}");
     }
     // The first two of three that are awaited: not longer for the second.
@@ -269,6 +279,30 @@ fn who_falls_silent_or_hears_nothing_is_lost_and_may_come_back() {
         assert_eq!(cluster.generations()[2..], [(3, vec![(1, 1), (2, 1)])]);
         assert_eq!(cluster.members[&2].generation(), Generation(3));
     }
+}
+
+#[test]
+fn a_coordinator_that_stood_still_loses_nobody_for_it_and_whoever_is_silent_afterwards() {
+    let mut cluster = Cluster::of(2);
+    for stood in [26, 150, 10_000] {
+        cluster.now += stood;
+        cluster.input(Input::Tick);
+        cluster.pass(200);
+        assert_eq!(cluster.generations().len(), 1, "{stood}");
+    }
+    // One of them falls silent meanwhile.
+    cluster.now += 500;
+    cluster.members.remove(&2);
+    cluster.input(Input::Tick);
+    cluster.pass(80);
+    assert_eq!(cluster.generations().len(), 1, "patience");
+    cluster.pass(50);
+    assert_eq!(cluster.generations()[1..], [(2, vec![(1, 1)])]);
+    // Who was lost before is not found again by it.
+    cluster.now += 500;
+    cluster.input(Input::Tick);
+    cluster.pass(100);
+    assert_eq!(cluster.generations().len(), 2);
 }
 
 #[test]
