@@ -95,11 +95,9 @@ step "npm install styx-client, a call"
 "${clean[@]}" styx new till --lang typescript 2>/dev/null
 cd till
 "${npm_install[@]}" "$packages"/styx-sdk-*.tgz typescript @types/node@20 >/dev/null
-"${clean[@]}" node_modules/.bin/tsc --noEmit --strict --target es2023 --module esnext --moduleResolution bundler \
-  --allowImportingTsExtensions --types node account.ts
+"${clean[@]}" node_modules/.bin/tsc -p .
 sed -i 's/return balance;/return "none";/' account.ts
-if "${clean[@]}" node_modules/.bin/tsc --noEmit --strict --target es2023 --module esnext --moduleResolution bundler \
-  --allowImportingTsExtensions --types node account.ts >/dev/null; then
+if "${clean[@]}" node_modules/.bin/tsc -p . >/dev/null; then
   echo "  ✗ the SDK's types say nothing of a wrong result" >&2; exit 1
 fi
 cd ..
@@ -119,7 +117,8 @@ for pair in cargo:rust/Cargo.toml go:go cc:c/include/styx.h; do
   cd ..
 done
 same "$(realpath own-typescript/node_modules/styx-sdk)" "$(realpath "$sdk/typescript")"
-"${clean[@]}" till/node_modules/.bin/tsc -p own-typescript --listFilesOnly | grep -q "sdk/typescript.*/src/index.ts" || { echo "  ✗ tsc finds no SDK" >&2; exit 1; }
+files=$("${clean[@]}" till/node_modules/.bin/tsc -p own-typescript --listFilesOnly || true)
+grep -q "sdk/typescript.*/src/index.ts" <<<"$files" || { echo "  ✗ tsc finds no SDK: $files" >&2; exit 1; }
 step "cargo, go, cc and tsc find the SDK of styx new"
 
 # Crates, where there is Rust: an app's tests against the SDK as it is packed, and a program with the client.
