@@ -3,6 +3,7 @@
 //! out of git. Builds need none of them.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,7 @@ use super::cache::Cache;
 use super::error::BuildError;
 use super::go::ModuleFile;
 use super::manifest::Language;
-use super::project::{Origin, Project};
+use super::project::Project;
 use super::rust::Manifests;
 use super::sdk::Sdk;
 
@@ -21,12 +22,10 @@ pub const POINTERS: [&str; 4] = ["go.work", "go.work.sum", "pyrightconfig.json",
 /// A file that says where the SDK is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pointer {
+    /// Now, or before.
     Written(PathBuf),
-    /// It is the user's, and should say this as well.
-    Lacks {
-        file: PathBuf,
-        text: String,
-    },
+    /// It is the user's, stays as it is, and should say this as well.
+    Lacks { file: PathBuf, text: String },
 }
 
 /// Has editors find the SDK for the app in `source`, with what is in the user's cache.
@@ -39,10 +38,8 @@ pub fn point_editors(source: &Path) -> Result<Vec<Pointer>, BuildError> {
 
 fn point_with(cache: &Cache, source: &Path) -> Result<Vec<Pointer>, BuildError> {
     let mut pointers = Vec::new();
-    for source in Project::open(source)?.components {
-        if let Origin::Directory { path, language, .. } = source.origin {
-            pointers.extend(point(cache, &path, language)?);
-        }
+    for (path, language, _) in Project::open(source)?.directories() {
+        pointers.extend(point(cache, path, language)?);
     }
     Ok(pointers)
 }
@@ -66,13 +63,14 @@ fn point(cache: &Cache, directory: &Path, language: Language) -> Result<Option<P
             ("go.work", text)
         }
         Language::Python => {
-            let text = format!("{{\n  \"extraPaths\": [{}]\n}}\n", quoted(&sdk(Sdk::Python)?.join("src")));
-            // It would take the place of what is said there.
+            let sources = quoted(&sdk(Sdk::Python)?.join("src"));
+            // A file of pyright's own would take the place of what is said there.
             let project = directory.join("pyproject.toml");
-            if fs::read_to_string(&project).is_ok_and(|text| text.contains("[tool.pyright]")) {
-                return Ok(Some(Pointer::Lacks { file: project, text }));
+            if fs::read_to_string(project).is_ok_and(|text| text.contains("[tool.pyright]")) {
+                ("pyproject.toml", format!("[tool.pyright]\nextraPaths = [{sources}]\n"))
+            } else {
+                ("pyrightconfig.json", format!("{{\n  \"extraPaths\": [{sources}]\n}}\n"))
             }
-            ("pyrightconfig.json", text)
         }
         Language::C => {
             let sdk = sdk(Sdk::C)?;
@@ -87,11 +85,15 @@ fn point(cache: &Cache, directory: &Path, language: Language) -> Result<Option<P
         }
     };
     let file = directory.join(name);
-    if fs::read_to_string(&file).is_ok_and(|there| !there.contains(&*cache.sdks().to_string_lossy())) {
-        return Ok(Some(Pointer::Lacks { file, text }));
+    match fs::read_to_string(&file) {
+        Ok(there) if there.contains(&*cache.sdks().to_string_lossy()) => {}
+        Ok(_) => return Ok(Some(Pointer::Lacks { file, text })),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            make_parent(&file)?;
+            fs::write(&file, text).map_err(BuildError::io("write", &file))?;
+        }
+        Err(error) => return Err(BuildError::io("read", &file)(error)),
     }
-    make_parent(&file)?;
-    fs::write(&file, text).map_err(BuildError::io("write", &file))?;
     Ok(Some(Pointer::Written(file)))
 }
 
@@ -181,10 +183,17 @@ mod tests {
             let [Pointer::Lacks { file: found, text }] = &pointers[..] else { panic!("{language}: {pointers:?}") };
             assert!(*found == file && text.contains(&*cache.sdks().to_string_lossy()), "{language}: {text}");
             assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
+            // As the user has been told.
+            let both = format!("mine\n{text}");
+            fs::write(&file, &both).unwrap();
+            assert_eq!(point_with(&cache, &directory).unwrap(), [Pointer::Written(file.clone())]);
+            assert_eq!(fs::read_to_string(&file).unwrap(), both);
         }
         let (_parent, directory, cache) = made(Language::Python);
         fs::write(directory.join("pyproject.toml"), "[tool.pyright]\nstrict = [\"src\"]\n").unwrap();
-        assert!(matches!(&point_with(&cache, &directory).unwrap()[..], [Pointer::Lacks { .. }]));
+        let pointers = point_with(&cache, &directory).unwrap();
+        let [Pointer::Lacks { text, .. }] = &pointers[..] else { panic!("{pointers:?}") };
+        assert!(text.starts_with("[tool.pyright]\nextraPaths = [\""), "{text}");
         let (_parent, directory, cache) = made(Language::TypeScript);
         let installed = directory.join("node_modules/styx-sdk/package.json");
         make_parent(&installed).unwrap();

@@ -101,9 +101,9 @@ pub fn manifest_of(source: &Path) -> Result<Manifest, BuildError> {
 /// There is no such app, or a tool fails; builds work without.
 pub fn prepare(source: &Path, progress: &dyn Progress) -> Result<(), BuildError> {
     let cache = Cache::of_user()?;
-    for source in &Project::open(source)?.components {
-        if let Origin::Directory { path, language: Language::Python, entry } = &source.origin {
-            PythonGuest::open(path, entry.as_deref())?.prepare(&cache, progress)?;
+    for (path, language, entry) in Project::open(source)?.directories() {
+        if language == Language::Python {
+            PythonGuest::open(path, entry)?.prepare(&cache, progress)?;
         }
     }
     Ok(())
@@ -115,9 +115,9 @@ pub fn prepare(source: &Path, progress: &dyn Progress) -> Result<(), BuildError>
 /// There is no such app, or a tool fails; builds work without.
 pub fn warm_up(source: &Path) -> Result<(), BuildError> {
     let cache = Cache::of_user()?;
-    for source in &Project::open(source)?.components {
-        if let Origin::Directory { path, language: Language::TypeScript, entry } = &source.origin {
-            TypeScriptGuest::open(path, entry.as_deref())?.prepare(&cache, &Silent)?;
+    for (path, language, entry) in Project::open(source)?.directories() {
+        if language == Language::TypeScript {
+            TypeScriptGuest::open(path, entry)?.prepare(&cache, &Silent)?;
         }
     }
     Ok(())

@@ -65,6 +65,14 @@ impl Project {
         Ok(Self { manifest, components })
     }
 
+    /// Of the components that are built: the directory of the sources, their language, and the entry, if it was said.
+    pub fn directories(&self) -> impl Iterator<Item = (&Path, Language, Option<&str>)> {
+        self.components.iter().filter_map(|component| match &component.origin {
+            Origin::Directory { path, language, entry } => Some((path.as_path(), *language, entry.as_deref())),
+            Origin::File(_) => None,
+        })
+    }
+
     /// The app's name.
     pub fn name(&self) -> &str {
         self.manifest.app.name.as_deref().expect("filled in when opened")

@@ -40,13 +40,11 @@ pub(crate) fn run(directory: &Path, lang: Lang, output: &Output) -> Result<(), C
     if output.is_json() {
         output.value(&json!({ "directory": directory, "language": Language::from(lang), "files": files }));
     }
-    // An app is one without that, too.
-    let pointers = styx_build::point_editors(directory);
     for file in &files {
         output.note(&format!("  {}", file.display()));
     }
-    match pointers {
-        Ok(pointers) if pointers.is_empty() => {}
+    // An app is one without that, too.
+    match styx_build::point_editors(directory) {
         Ok(_) => output.note("  and where editors find the SDK on this machine (`styx editor`)"),
         Err(error) => output.note(&format!("  editors do not find the SDK (`styx editor`): {error}")),
     }
