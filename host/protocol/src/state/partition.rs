@@ -264,19 +264,12 @@ impl Partition {
 
     /// Frees it, about [`FREED`] entities at a time.
     pub(crate) fn free(self, mut between: impl FnMut()) {
-        let Partition { table, ordered, .. } = self;
-        let mut freed = 0;
-        let mut count = || {
-            freed += 1;
-            if freed % FREED == 0 {
+        for (freed, slot) in self.table.into_iter().enumerate() {
+            drop(slot);
+            if (freed + 1).is_multiple_of(FREED) {
                 between();
             }
-        };
-        table.into_iter().for_each(|slot| {
-            drop(slot);
-            count();
-        });
-        ordered.into_iter().for_each(drop);
+        }
     }
 
     /// Parts with an entity, as it is known here.
