@@ -44,7 +44,7 @@ func parametersOf(kind reflect.Type) ([]parameter, error) {
 // readArguments reads a JSON array into the struct of the parameters.
 func (f *function) readArguments(data []byte, at unsafe.Pointer) error {
 	read := 0
-	if len(data) > 0 {
+	if len(data) > 0 && string(data) != "[]" {
 		var err error
 		r := takeReader(data)
 		read, err = f.readArray(r, at)

@@ -128,16 +128,21 @@ func exportInvoke(at, length, nameEnd, keyEnd, argumentsEnd, told uint32, tid, t
 		outcome.words[1] = uint32(uintptr(unsafe.Pointer(unsafe.SliceData(reply))))
 		outcome.words[2] = uint32(len(reply))
 	} else {
-		failure = &Failure{Code: failure.fullCode(), Message: failure.Message}
-		failureKept = failure
-		outcome.words = [5]uint32{
-			1,
-			uint32(uintptr(unsafe.Pointer(unsafe.StringData(failure.Code)))), uint32(len(failure.Code)),
-			uint32(uintptr(unsafe.Pointer(unsafe.StringData(failure.Message)))), uint32(len(failure.Message)),
-		}
+		fail(failure)
 	}
 	if large != nil {
 		large = nil
 	}
 	return uint32(uintptr(unsafe.Pointer(&outcome)))
+}
+
+// fail makes a failure the outcome.
+func fail(failure *Failure) {
+	failure = &Failure{Code: failure.fullCode(), Message: failure.Message}
+	failureKept = failure
+	outcome.words = [5]uint32{
+		1,
+		uint32(uintptr(unsafe.Pointer(unsafe.StringData(failure.Code)))), uint32(len(failure.Code)),
+		uint32(uintptr(unsafe.Pointer(unsafe.StringData(failure.Message)))), uint32(len(failure.Message)),
+	}
 }

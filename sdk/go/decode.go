@@ -40,8 +40,16 @@ var readLately lately[decoder]
 func unmarshal(data []byte, value any) error {
 	switch value := value.(type) {
 	case *int:
+		if number, is := wholeNumber(data); is {
+			*value = int(number)
+			return nil
+		}
 		return decodeAll(data, decodeInt[int], unsafe.Pointer(value))
 	case *int64:
+		if number, is := wholeNumber(data); is {
+			*value = number
+			return nil
+		}
 		return decodeAll(data, decodeInt[int64], unsafe.Pointer(value))
 	case *uint64:
 		return decodeAll(data, decodeUint[uint64], unsafe.Pointer(value))
@@ -60,6 +68,28 @@ func unmarshal(data []byte, value any) error {
 		decode = readLately.keep(words[0], made)
 	}
 	return decodeAll(data, *decode, words[1])
+}
+
+// wholeNumber is all of a text as a number, if that is at most eighteen digits, perhaps behind a sign. Most that are stored or
+// returned are.
+func wholeNumber(data []byte) (number int64, is bool) {
+	digits := data
+	if len(data) > 0 && data[0] == '-' {
+		digits = data[1:]
+	}
+	if len(digits) == 0 || len(digits) > 18 || digits[0] == '0' && len(digits) > 1 {
+		return 0, false
+	}
+	for _, digit := range digits {
+		if digit -= '0'; digit > 9 {
+			return 0, false
+		}
+		number = number*10 + int64(digit)
+	}
+	if len(digits) < len(data) {
+		number = -number
+	}
+	return number, true
 }
 
 func decodeAll(data []byte, decode decoder, at unsafe.Pointer) error {

@@ -35,15 +35,31 @@ func encoderOf(kind reflect.Type) (encoder, error) {
 	return made, err
 }
 
+// appendInt appends a number; those of up to nine digits, which most are, without a call.
+func appendInt(out []byte, number int64) []byte {
+	if uint64(number) > 999_999_999 {
+		return strconv.AppendInt(out, number, 10)
+	}
+	var digits [9]byte
+	rest, at := uint32(number), len(digits)
+	for {
+		at--
+		digits[at] = byte('0' + rest%10)
+		if rest /= 10; rest == 0 {
+			return append(out, digits[at:]...)
+		}
+	}
+}
+
 // appendAny appends the JSON of a value of any type.
 func appendAny(out []byte, value any) ([]byte, error) {
 	switch value := value.(type) {
 	case nil:
 		return append(out, "null"...), nil
 	case int:
-		return strconv.AppendInt(out, int64(value), 10), nil
+		return appendInt(out, int64(value)), nil
 	case int64:
-		return strconv.AppendInt(out, value, 10), nil
+		return appendInt(out, value), nil
 	case uint64:
 		return strconv.AppendUint(out, value, 10), nil
 	case string:
@@ -182,7 +198,7 @@ func newEncoder(kind reflect.Type, making map[reflect.Type]*encoder) (encoder, e
 		}, nil
 	case reflect.Int, reflect.Int64:
 		return func(out []byte, at unsafe.Pointer) ([]byte, error) {
-			return strconv.AppendInt(out, *(*int64)(at), 10), nil
+			return appendInt(out, *(*int64)(at)), nil
 		}, nil
 	case reflect.Int32:
 		return func(out []byte, at unsafe.Pointer) ([]byte, error) {

@@ -49,15 +49,16 @@ func takeReader(data []byte) *reader { return &reader{data: data} }
 
 func kept(data []byte) string { return string(data) }
 
-func hostLog(level Level, message string) { running().Log(uint8(level), message) }
-func hostGet(key string) ([]byte, bool)   { return running().Get(key) }
-func hostPut(key string, value []byte)    { running().Put(key, value) }
-func hostDelete(key string)               { running().Delete(key) }
-func hostGetOwn() ([]byte, bool)          { return running().Get(hostKey()) }
-func hostPutOwn(value []byte)             { running().Put(hostKey(), value) }
-func hostPutScratch(value []byte)         { running().Put(hostKey(), value) }
-func hostDeleteOwn()                      { running().Delete(hostKey()) }
-func hostScan(within *Range) []host.Entry { return running().Scan(host.Range(*within)) }
+func hostLog(level Level, message string)         { running().Log(uint8(level), message) }
+func hostGet(key string) ([]byte, bool)           { return running().Get(key) }
+func hostPut(key string, value []byte)            { running().Put(key, value) }
+func hostDelete(key string)                       { running().Delete(key) }
+func hostGetOwn() ([]byte, bool)                  { return running().Get(hostKey()) }
+func hostKnown() (data []byte, found, known bool) { return nil, false, false }
+func hostPutOwn(value []byte)                     { running().Put(hostKey(), value) }
+func hostPutScratch(value []byte)                 { running().Put(hostKey(), value) }
+func hostDeleteOwn()                              { running().Delete(hostKey()) }
+func hostScan(within *Range) []host.Entry         { return running().Scan(host.Range(*within)) }
 
 func hostCall(operator, key, function string, arguments []byte) ([]byte, error) {
 	reply, failure := running().Call(operator, key, function, arguments)

@@ -254,15 +254,23 @@ func hostGet(key string) ([]byte, bool) {
 }
 
 func hostGetOwn() ([]byte, bool) {
-	if now.change != unchanged {
-		return now.changed, now.change == put
-	}
-	if now.told != untold {
-		now.read = 1
-		return now.value, now.told == told
+	if data, found, known := hostKnown(); known {
+		return data, found
 	}
 	importGetOwn(unsafe.Pointer(&got))
 	return option()
+}
+
+// hostKnown is the own entity, if the invocation knows it: then nothing is lowered, and there is nothing to release.
+func hostKnown() (data []byte, found, known bool) {
+	switch {
+	case now.change != unchanged:
+		return now.changed, now.change == put, true
+	case now.told != untold:
+		now.read = 1
+		return now.value, now.told == told, true
+	}
+	return nil, false, false
 }
 
 func hostPut(key string, value []byte) {

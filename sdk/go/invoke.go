@@ -10,13 +10,7 @@ import (
 func invoke(name, key string, arguments, out []byte) (reply []byte, failure *Failure) {
 	f := find(name)
 	if f == nil {
-		operator, function, _ := strings.Cut(name, ".")
-		for _, known := range operators {
-			if known.name == operator {
-				return out, &Failure{Code: codeUnknownFunction, Message: fmt.Sprintf("operator %s has no function %s", operator, function)}
-			}
-		}
-		return out, &Failure{Code: codeUnknownOperator, Message: fmt.Sprintf("this component has no operator %q", operator)}
+		return out, unknown(name)
 	}
 	// In a test host calls run inside of each other.
 	outer, returned := current, false
@@ -37,6 +31,16 @@ func invoke(name, key string, arguments, out []byte) (reply []byte, failure *Fai
 		return out, failureOf(err)
 	}
 	return reply, nil
+}
+
+func unknown(name string) *Failure {
+	operator, function, _ := strings.Cut(name, ".")
+	for _, known := range operators {
+		if known.name == operator {
+			return &Failure{Code: codeUnknownFunction, Message: fmt.Sprintf("operator %s has no function %s", operator, function)}
+		}
+	}
+	return &Failure{Code: codeUnknownOperator, Message: fmt.Sprintf("this component has no operator %q", operator)}
 }
 
 // found is the function that was looked up last: an instance mostly runs one and the same.

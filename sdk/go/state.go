@@ -11,9 +11,14 @@ type State struct{ _ struct{} }
 
 // Get reads the own entity into what value points to, and says whether it is there.
 func (State) Get(value any) (bool, error) {
+	if data, found, known := hostKnown(); known {
+		return read(data, found, value, "")
+	}
 	mark := hostMark()
 	data, found := hostGetOwn()
-	return read(mark, data, found, value, "")
+	found, err := read(data, found, value, "")
+	hostRelease(mark)
+	return found, err
 }
 
 // Require is Get, and an error if the entity is absent.
@@ -41,7 +46,9 @@ func (State) Delete() { hostDeleteOwn() }
 func (State) GetAt(key string, value any) (bool, error) {
 	mark := hostMark()
 	data, found := hostGet(key)
-	return read(mark, data, found, value, key)
+	found, err := read(data, found, value, key)
+	hostRelease(mark)
+	return found, err
 }
 
 // PutAt is Put for another key of the operator.
@@ -123,19 +130,14 @@ func ScanRaw(ctx *Context, within Range) []Entry[[]byte] {
 	return entries
 }
 
-func read(mark uint32, data []byte, found bool, value any, key string) (bool, error) {
+func read(data []byte, found bool, value any, key string) (bool, error) {
 	if !found {
-		hostRelease(mark)
 		return false, nil
 	}
 	migrated, err := readStored(data, value)
-	hostRelease(mark)
 	switch {
 	case err != nil:
-		if key == "" {
-			key = hostKey()
-		}
-		return false, fmt.Errorf("state of %q: %w", key, err)
+		return false, unreadable(key, err)
 	case migrated == nil || current.readOnly:
 	case key == "":
 		hostPutOwn(migrated)
@@ -143,6 +145,13 @@ func read(mark uint32, data []byte, found bool, value any, key string) (bool, er
 		hostPut(key, migrated)
 	}
 	return true, nil
+}
+
+func unreadable(key string, err error) error {
+	if key == "" {
+		key = hostKey()
+	}
+	return fmt.Errorf("state of %q: %w", key, err)
 }
 
 func copied(mark uint32, data []byte) []byte {
