@@ -17,7 +17,7 @@ use crate::outcome::{self, Bounds, FuelBound};
 use crate::pool::KnownFunction;
 use crate::wasi::Wasi;
 
-/// A live instance, warm once it has served a call.
+/// A live instance, warm once it has served a call. Boxed wherever it is kept: it moves several times in each.
 pub(crate) struct Instance {
     store: Store<Guest>,
     invoke: Invoke,
@@ -83,7 +83,7 @@ impl Instance {
     ///
     /// # Errors
     /// It does not start: for the same reason in every instance of the component under the same limits.
-    pub fn start(component: &LinkedComponent, call: &mut Call) -> std::result::Result<Self, Abort> {
+    pub fn start(component: &LinkedComponent, call: &mut Call) -> std::result::Result<Box<Self>, Abort> {
         let mut store = new_store(component, call.memory_max, call.share.take());
         let invoke = match &component.module {
             Some(module) => module.instantiate(&mut store).map(Invoke::Direct),
@@ -96,7 +96,7 @@ impl Instance {
     }
 
     /// As [`Instance::start`], on a fiber.
-    pub async fn start_on_fiber(component: &LinkedComponent, call: &mut Call) -> std::result::Result<Self, Abort> {
+    pub async fn start_on_fiber(component: &LinkedComponent, call: &mut Call) -> std::result::Result<Box<Self>, Abort> {
         let mut store = new_store(component, call.memory_max, call.share.take());
         let invoke = component
             .pre
@@ -111,11 +111,11 @@ impl Instance {
         invoke: Result<Invoke>,
         call: &Call,
         stack: Stack,
-    ) -> std::result::Result<Self, Abort> {
+    ) -> std::result::Result<Box<Self>, Abort> {
         match invoke {
             Ok(invoke) => {
                 let memory_at_start = store.data().memory.used;
-                Ok(Instance {
+                Ok(Box::new(Instance {
                     store,
                     invoke,
                     calls: 0,
@@ -124,7 +124,7 @@ impl Instance {
                     kept: Arc::default(),
                     stack,
                     running: None,
-                })
+                }))
             }
             Err(error) => {
                 assert_pool_has_room(&error);

@@ -245,7 +245,7 @@ impl Context {
     }
 
     /// Finds the function of the attempt's frame, and an instance for it if one is idle.
-    fn prepare(&mut self, stack: Stack) -> Result<(Prepared, Option<Instance>), Abort> {
+    fn prepare(&mut self, stack: Stack) -> Result<(Prepared, Option<Box<Instance>>), Abort> {
         let (set, function) = self.locate();
         let operator = self.attempt.operator();
         let always_fresh = operator.isolation == Isolation::Fresh;
@@ -299,7 +299,7 @@ impl Context {
         &mut self,
         set: InstanceSetId,
         always_fresh: bool,
-        instance: Instance,
+        instance: Box<Instance>,
         ended: Ended,
     ) -> Result<Value, Abort> {
         self.resources.guests.leave(instance.bytes_at_entry());

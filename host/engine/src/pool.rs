@@ -21,7 +21,7 @@ struct InstanceSet {
     app: Arc<str>,
     component: Arc<LinkedComponent>,
     /// In the order of their last calls, by the stack that they run on.
-    idle: [VecDeque<Instance>; 2],
+    idle: [VecDeque<Box<Instance>>; 2],
     /// The time of its last call, counted in calls of this executor.
     used: u64,
     /// Number of operators that it serves.
@@ -199,7 +199,7 @@ impl Pool {
     }
 
     /// Takes an idle instance for a stack, the most recently used first: its pages are in the caches.
-    pub fn take(&mut self, InstanceSetId(set): InstanceSetId, stack: Stack) -> Option<Instance> {
+    pub fn take(&mut self, InstanceSetId(set): InstanceSetId, stack: Stack) -> Option<Box<Instance>> {
         self.clock += 1;
         let now = self.clock;
         let set = self.set_mut(set);
@@ -210,7 +210,7 @@ impl Pool {
     }
 
     /// Gives an instance back after a call.
-    pub fn give(&mut self, InstanceSetId(set): InstanceSetId, instance: Instance) {
+    pub fn give(&mut self, InstanceSetId(set): InstanceSetId, instance: Box<Instance>) {
         if instance.is_worn() {
             return;
         }
@@ -225,7 +225,7 @@ impl Pool {
     }
 
     /// Gives an instance that was made for one call only; it is kept if none waits.
-    pub fn offer(&mut self, InstanceSetId(set): InstanceSetId, instance: Instance) {
+    pub fn offer(&mut self, InstanceSetId(set): InstanceSetId, instance: Box<Instance>) {
         if self.set_mut(set).idle[instance.stack() as usize].is_empty() {
             self.give(InstanceSetId(set), instance);
         }

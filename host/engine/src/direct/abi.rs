@@ -75,13 +75,9 @@ fn returned(memory: &[u8], at: u32, size: usize) -> Result<&[u8]> {
 /// Memory that the guest gives.
 pub(super) fn allocate(cx: &mut StoreContextMut<'_, Guest>, alignment: u32, size: usize) -> Result<(Memory, usize)> {
     let memory = Exports::memory(cx.data())?;
-    let exports = |cx: &mut StoreContextMut<'_, Guest>| cx.data_mut().exports.take().expect("they were just there");
-    let mut found = exports(cx);
-    let realloc = found.realloc.take().expect("it was just there");
-    cx.data_mut().exports = Some(found);
+    let realloc = Exports::realloc(cx.data_mut()).take().expect("it was just there");
     let at = realloc.call(&mut *cx, (0, 0, alignment, u32::try_from(size)?))?;
-    let found = exports(cx);
-    cx.data_mut().exports = Some(Exports { realloc: Some(realloc), ..found });
+    *Exports::realloc(cx.data_mut()) = Some(realloc);
     if !at.is_multiple_of(alignment) {
         bail!("realloc return: result not aligned");
     }

@@ -35,8 +35,8 @@ type Invoke = TypedFunc<(u32, u32, u32, u32, u32, u32, u64, u64), u32>;
 /// What the imports need of the instance that they are called by.
 pub(crate) struct Exports {
     memory: Memory,
-    /// Absent while it runs: the guest may not call an import then.
-    realloc: Option<Realloc>,
+    /// Absent while it runs: the guest may not call an import then. Boxed, for it moves at every call.
+    realloc: Option<Box<Realloc>>,
 }
 
 /// An instance of a module.
@@ -82,7 +82,7 @@ impl LinkedModule {
         if let Some(initialize) = instance.get_func(&mut *store, shape::INITIALIZE) {
             initialize.typed::<(), ()>(&*store)?.call(&mut *store, ())?;
         }
-        store.data_mut().exports = Some(Exports { memory, realloc: Some(realloc) });
+        store.data_mut().exports = Some(Exports { memory, realloc: Some(Box::new(realloc)) });
         Ok(ModuleInstance { invoke })
     }
 }
@@ -95,6 +95,11 @@ impl Exports {
             Some(_) => Err(Trap::CannotLeaveComponent.into()),
             None => Err(format_err!("an import of styx:guest was called outside of an invocation")),
         }
+    }
+
+    /// `cabi_realloc` of a guest that is known to have exports.
+    fn realloc(guest: &mut Guest) -> &mut Option<Box<Realloc>> {
+        &mut guest.exports.as_mut().expect("they were just there").realloc
     }
 }
 
