@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::{BuildError, Code};
 use super::manifest::{FILE_NAME, Language, Manifest, check_name};
+use super::python;
 
 /// Sources of an app.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,6 +137,10 @@ fn guess_language(directory: &Path, section: &str) -> Result<Language, BuildErro
             _ => false,
         };
     }
+    // A package may lie anywhere, as of scripts beside the sources: it counts where nothing else does.
+    if found.is_empty() && !python::modules_of(directory)?.is_empty() {
+        return Ok(Language::Python);
+    }
     let found: Vec<_> = found.into_iter().collect();
     let write = format!("write `language = \"…\"` under {section} in {FILE_NAME}");
     match found.as_slice() {
@@ -144,7 +149,9 @@ fn guess_language(directory: &Path, section: &str) -> Result<Language, BuildErro
             Code::BadProject,
             format_args!("{} has no sources in a known language", directory.display()),
         )
-        .hint(format_args!("known are Cargo.toml, *.py, package.json, go.mod and *.c; or {write}"))),
+        .hint(format_args!(
+            "known are Cargo.toml, *.py and packages with an __init__.py, package.json, go.mod and *.c; or {write}"
+        ))),
         several => {
             let files: Vec<_> = several.iter().map(|(_, file)| *file).collect();
             Err(BuildError::new(
@@ -191,6 +198,8 @@ mod tests {
         let one = |language| Ok(vec![("shop@".to_owned(), language, None)]);
         assert_eq!(open(&[("Cargo.toml", ""), ("src/lib.rs", "")]), one(Language::Rust));
         assert_eq!(open(&[("ledger.py", ""), ("README.md", "")]), one(Language::Python));
+        assert_eq!(open(&[("market/__init__.py", ""), ("tests/__init__.py", "")]), one(Language::Python));
+        assert_eq!(open(&[("a.c", ""), ("scripts/__init__.py", "")]), one(Language::C));
         assert_eq!(open(&[("package.json", "")]), one(Language::TypeScript));
         assert_eq!(open(&[("go.mod", "")]), one(Language::Go));
         assert_eq!(open(&[("a.c", ""), ("a.h", "")]), one(Language::C));
@@ -216,7 +225,11 @@ mod tests {
         for (files, message) in [
             (
                 &[("a.txt", "")][..],
-                "shop has no sources in a known language; known are Cargo.toml, *.py, package.json, go.mod and *.c; or write `language = \"…\"` under [app] in styx.toml",
+                "shop has no sources in a known language; known are Cargo.toml, *.py and packages with an __init__.py, package.json, go.mod and *.c; or write `language = \"…\"` under [app] in styx.toml",
+            ),
+            (
+                &[("tests/__init__.py", "")],
+                "shop has no sources in a known language; known are Cargo.toml, *.py and packages with an __init__.py, package.json, go.mod and *.c; or write `language = \"…\"` under [app] in styx.toml",
             ),
             (
                 &[("a.py", ""), ("Cargo.toml", "")],
