@@ -49,8 +49,8 @@ impl Project {
                 .hint("give the directory that has the app's sources"));
         }
         let path = directory.join(FILE_NAME);
-        let mut manifest = match fs::read_to_string(&path) {
-            Ok(text) => Manifest::parse(&text)?,
+        let mut manifest = match fs::read(&path) {
+            Ok(bytes) => Manifest::parse(text_of(&bytes)?)?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Manifest::default(),
             Err(error) => return Err(BuildError::io("read", &path)(error)),
         };
@@ -107,6 +107,14 @@ fn sources(directory: &Path, manifest: &Manifest) -> Result<Vec<Source>, BuildEr
         Ok(Source { name: name.clone(), origin })
     });
     sources.collect()
+}
+
+fn text_of(bytes: &[u8]) -> Result<&str, BuildError> {
+    str::from_utf8(bytes).map_err(|error| {
+        let line = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
+        BuildError::new(Code::BadManifest, format_args!("{FILE_NAME}, line {line}: not UTF-8"))
+            .hint("write the file as UTF-8")
+    })
 }
 
 /// A path of the manifest; what lies outside of the project would not be watched or moved with it.
@@ -246,6 +254,14 @@ mod tests {
         ] {
             assert_eq!(open(files), Err(format!("BAD_PROJECT: {message}")));
         }
+    }
+
+    #[test]
+    fn a_manifest_that_is_no_text_is_told_with_its_line() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join(FILE_NAME), b"[app]\nname = \"a\xff\"\n").unwrap();
+        let error = Project::open(directory.path()).unwrap_err().to_string();
+        assert_eq!(error, "BAD_MANIFEST: styx.toml, line 2: not UTF-8; write the file as UTF-8");
     }
 
     #[test]

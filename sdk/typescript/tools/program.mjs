@@ -33,7 +33,7 @@ const FIXED = {
   outDir: undefined,
 };
 
-/** The program of some entry modules; throws the first thing that is wrong with it. */
+/** The program of some entry modules; throws what is wrong with it. */
 export function programOf(directory, sdk, entries, { isTest = false } = {}) {
   const own = ownOptions(directory);
   const options = { ...DEFAULTS, ...own, ...FIXED };
@@ -62,10 +62,8 @@ export function programOf(directory, sdk, entries, { isTest = false } = {}) {
     return each.category === ts.DiagnosticCategory.Error && isOwn(each.file);
   });
   if (found.length > 0) {
-    const lines = found.map((each) => lineOf(directory, each));
-    process.stderr.write(`${lines.join("\n")}\n`);
-    const more = found.length > 1 ? ` (and ${found.length - 1} more)` : "";
-    throw new BuildFailure(lines[0] + more);
+    const [first, ...others] = found.map((each) => lineOf(directory, each));
+    throw new BuildFailure(first, others);
   }
   return program;
 }
