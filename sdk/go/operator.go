@@ -171,7 +171,7 @@ func Register[In, Out any](o *Operator, name string, run func(ctx *Context, in I
 		reply, err = encodeOut(reply, unsafe.Pointer(&place.out))
 		place.out = noOut
 		if err != nil {
-			err = fmt.Errorf("result: %w", err)
+			err = &Failure{Code: codeGuestException, Message: "result: " + err.Error()}
 		}
 		return reply, err
 	}

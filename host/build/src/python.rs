@@ -44,7 +44,7 @@ impl<'a> PythonGuest<'a> {
     /// Finds the entry module and an interpreter.
     pub fn open(directory: &'a Path, entry: Option<&str>) -> Result<Self, BuildError> {
         let module = match entry {
-            Some(entry) => entry.strip_suffix(".py").unwrap_or(entry).replace('/', "."),
+            Some(entry) => named_module(directory, entry)?,
             None => guess_module(directory)?,
         };
         Ok(Self { directory, module, python: Python::find()? })
@@ -335,6 +335,18 @@ impl Python {
     }
 }
 
+/// The module that is called the entry. One of a package that is to be installed is not there yet.
+fn named_module(directory: &Path, entry: &str) -> Result<String, BuildError> {
+    let module = entry.strip_suffix(".py").unwrap_or(entry).trim_end_matches('/').replace('/', ".");
+    let path = directory.join(module.replace('.', "/"));
+    if path.with_extension("py").is_file() || path.is_dir() || directory.join(REQUIREMENTS).is_file() {
+        return Ok(module);
+    }
+    let message = format!("the entry {entry:?} is no module in {}", directory.display());
+    Err(BuildError::new(Code::BadProject, message)
+        .hint(format_args!("write the module that registers the functions as `entry` in {FILE_NAME}, or leave it out")))
+}
+
 /// The only module of a directory, or that of its name, or `app` or `main`.
 fn guess_module(directory: &Path) -> Result<String, BuildError> {
     let modules = modules_of(directory)?;
@@ -395,6 +407,22 @@ mod tests {
             let said = format!("{}; {}", error.message, error.hint);
             said.replace(&directory.display().to_string(), "my-shop")
         })
+    }
+
+    #[test]
+    fn an_entry_is_a_module_or_comes_with_a_package() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        fs::create_dir_all(path.join("shop/inner")).unwrap();
+        fs::write(path.join("shop/orders.py"), "").unwrap();
+        let named = |entry: &str| named_module(path, entry).map_err(|error| error.code);
+        for entry in ["shop/orders.py", "shop.orders", "shop/orders"] {
+            assert_eq!(named(entry).as_deref(), Ok("shop.orders"));
+        }
+        assert_eq!(named("shop/inner/").as_deref(), Ok("shop.inner"));
+        assert_eq!(named("order"), Err(Code::BadProject));
+        fs::write(path.join(REQUIREMENTS), "").unwrap();
+        assert_eq!(named("order").as_deref(), Ok("order"));
     }
 
     /// The section that `scripts/python-native.sh` adds to the SDK's part in C. `UPDATE_WORLD=1` writes it.

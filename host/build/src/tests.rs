@@ -397,6 +397,10 @@ fn what_is_wrong_in_typescript_is_said_with_its_line() {
     let wrong = several(&format!("{head}  sell() {{}},\n}});\noperator(\"shop\", {{ buy() {{}} }});"));
     assert_eq!(wrong.0, "several: shop.ts:5: the operator \"shop\" is declared twice: import it from shop.ts:2");
 
+    fs::write(source.join("shop.ts"), b"const a = \"\xef\xbf\xbd\";\nconst b = \"caf\xe9\";\n".as_slice()).unwrap();
+    let error = build(&source, &output, &Silent).unwrap_err();
+    assert!(error.message.starts_with("several: shop.ts:1: not UTF-8, "), "{error}");
+
     let source = directory.path().join("native");
     let imports = ("shop.js", "import a from \"./addon.node\";\na();");
     write(&source, &[("package.json", "{}"), imports, ("addon.node", "\x7fELF")]);
