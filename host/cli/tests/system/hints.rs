@@ -37,6 +37,7 @@ const FLAGS_OF_OTHERS: [&str; 40] = [
     "no-save",
     "no-update-notifier",
     "nocapture",
+    "offline",
     "path",
     "print",
     "python",
@@ -52,7 +53,6 @@ const FLAGS_OF_OTHERS: [&str; 40] = [
     // Of every verb, before it is parsed.
     "help",
     "flag",
-    "offline",
 ];
 
 /// Words that follow the product's name in sentences, and a function of the module by that name that Go's guests import.
