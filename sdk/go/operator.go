@@ -2,7 +2,9 @@ package styx
 
 import (
 	"fmt"
+	"path"
 	"reflect"
+	"runtime"
 	"strings"
 	"unsafe"
 )
@@ -58,7 +60,7 @@ func NewOperator(name string, options ...Option) *Operator {
 	checkName("operator", name)
 	for _, other := range operators {
 		if other.name == name {
-			panic(fmt.Sprintf("styx: the operator %s is declared twice", name))
+			refuse("the operator %s is declared twice", name)
 		}
 	}
 	s := settingsOf(options)
@@ -107,16 +109,16 @@ func Register[In, Out any](o *Operator, name string, run func(ctx *Context, in I
 	checkName("function", name)
 	full := o.name + "." + name
 	if table[full] != nil {
-		panic(fmt.Sprintf("styx: the function %s is registered twice", full))
+		refuse("the function %s is registered twice", full)
 	}
 	if run == nil {
-		panic(fmt.Sprintf("styx: the function %s is nil", full))
+		refuse("the function %s is nil", full)
 	}
 	s := settingsOf(options)
 	in, out := reflect.TypeFor[In](), reflect.TypeFor[Out]()
 	parameters, err := parametersOf(in)
 	if err != nil {
-		panic(fmt.Sprintf("styx: %s: %v", full, err))
+		refuse("%s: %v", full, err)
 	}
 	none := out == reflect.TypeFor[None]()
 	returns := `{"type":"null"}`
@@ -131,7 +133,7 @@ func Register[In, Out any](o *Operator, name string, run func(ctx *Context, in I
 			returns, err = schemaOf(out)
 		}
 		if err != nil {
-			panic(fmt.Sprintf("styx: the result of %s: %v", full, err))
+			refuse("the result of %s: %v", full, err)
 		}
 	}
 	names := make([]string, len(parameters))
@@ -169,7 +171,7 @@ func Register[In, Out any](o *Operator, name string, run func(ctx *Context, in I
 		reply, err = encodeOut(reply, unsafe.Pointer(&place.out))
 		place.out = noOut
 		if err != nil {
-			err = fmt.Errorf("result: %w", err)
+			err = &Failure{Code: codeGuestException, Message: "result: " + err.Error()}
 		}
 		return reply, err
 	}
@@ -270,6 +272,21 @@ func encodeList(out []byte, values []any) ([]byte, error) {
 	return append(out, ']'), nil
 }
 
+// refuse ends the start, with the place outside of this package that has asked for what is wrong.
+func refuse(format string, arguments ...any) {
+	place := ""
+	var callers [16]uintptr
+	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])
+	for more := true; more; {
+		var frame runtime.Frame
+		if frame, more = frames.Next(); !strings.HasPrefix(frame.Function, "styx.") {
+			place = fmt.Sprintf("%s:%d: ", path.Base(frame.File), frame.Line)
+			break
+		}
+	}
+	panic("styx: " + place + fmt.Sprintf(format, arguments...))
+}
+
 // checkName refuses what the contract does not take as a name.
 func checkName(what, name string) {
 	valid := len(name) > 0 && len(name) <= 64
@@ -278,6 +295,6 @@ func checkName(what, name string) {
 		valid = letter || i > 0 && (name[i] >= '0' && name[i] <= '9' || name[i] == '_' || name[i] == '-')
 	}
 	if !valid {
-		panic(fmt.Sprintf("styx: %q is no name of a %s: a letter, then letters, digits, _ and -, at most 64", name, what))
+		refuse("%q is no name of a %s: a letter, then letters, digits, _ and -, at most 64", name, what)
 	}
 }

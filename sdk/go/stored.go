@@ -32,7 +32,7 @@ func StateType[T any]() Option {
 		err = wrong
 	}
 	if err != nil {
-		panic(fmt.Sprintf("styx: the type of a state: %v", err))
+		refuse("the type of a state: %v", err)
 	}
 	return func(s *settings) { s.stored = &stored{kind: kind, schema: schema, decode: decode} }
 }
@@ -44,9 +44,9 @@ func MigrateState[Old, New any](o *Operator, migrate func(old Old) (New, error))
 	s := o.stored
 	switch {
 	case s == nil || s.kind != reflect.TypeFor[New]():
-		panic(fmt.Sprintf("styx: %s migrates to %s: say so with StateType in NewOperator", o.name, reflect.TypeFor[New]()))
+		refuse("%s migrates to %s: say so with StateType in NewOperator", o.name, reflect.TypeFor[New]())
 	case s.migrate != nil:
-		panic(fmt.Sprintf("styx: %s has two migrations: let one tell all earlier values apart", o.name))
+		refuse("%s has two migrations: let one tell all earlier values apart", o.name)
 	}
 	s.migrate = func(data []byte) ([]byte, error) {
 		var now New

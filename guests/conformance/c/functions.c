@@ -1,4 +1,5 @@
 /* What every language does, in C. */
+#include <math.h>
 #include <styx.h>
 
 STYX_OPERATOR(c)
@@ -17,6 +18,14 @@ STYX_FUNCTION(c, echo_list, int64_t_list, "", (int64_t_list, numbers)) {
 
 STYX_FUNCTION(c, echo_any, styx_json, "", (styx_json, value)) {
     *result = value;
+}
+
+STYX_FUNCTION(c, echo_number, double, "", (double, x)) {
+    *result = x;
+}
+
+STYX_FUNCTION(c, no_number, double, "", (double, x)) {
+    *result = x > 1 ? x * 1e308 : NAN;
 }
 
 STYX_READ_ONLY(c, get, int64_t_or_null, "") {

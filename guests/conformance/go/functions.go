@@ -3,6 +3,7 @@ package main
 
 import (
 	"errors"
+	"math"
 
 	"styx"
 )
@@ -11,6 +12,10 @@ var own = styx.NewOperator("go")
 
 type integer struct {
 	N int64 `json:"n"`
+}
+
+type number struct {
+	X float64 `json:"x"`
 }
 
 type text struct {
@@ -45,8 +50,16 @@ var (
 	_ = styx.Register(own, "echo_int", func(_ *styx.Context, in integer) (int64, error) { return in.N, nil })
 	_ = styx.Register(own, "echo_text", func(_ *styx.Context, in text) (string, error) { return in.Text, nil })
 	_ = styx.Register(own, "echo_list", func(_ *styx.Context, in list) ([]int64, error) { return in.Numbers, nil })
+	_ = styx.Register(own, "echo_number", func(_ *styx.Context, in number) (float64, error) { return in.X, nil })
 	_ = styx.Register(own, "echo_any", func(_ *styx.Context, in anything) (any, error) { return in.Value, nil })
 )
+
+var _ = styx.Register(own, "no_number", func(_ *styx.Context, in number) (float64, error) {
+	if in.X > 1 {
+		return in.X * 1e308, nil
+	}
+	return math.NaN(), nil
+})
 
 var _ = styx.Register(own, "get", func(ctx *styx.Context, _ styx.None) (*int64, error) {
 	var n int64

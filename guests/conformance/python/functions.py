@@ -1,5 +1,6 @@
 """What every language does, in Python."""
 
+import math
 from typing import Any
 
 import styx
@@ -26,6 +27,17 @@ def echo_list(ctx: Context, numbers: list[int]) -> list[int]:
 @own.register
 def echo_any(ctx: Context, value: Any) -> Any:
     return value
+
+
+@own.register
+def echo_number(ctx: Context, x: float) -> float:
+    return x
+
+
+@own.register
+def no_number(ctx: Context, x: float) -> float:
+    """Infinity for what is more than 1, else no number at all: JSON has neither."""
+    return x * 1e308 if x > 1 else math.nan
 
 
 @own.register(read_only=True)

@@ -12,6 +12,8 @@ export const own = operator("typescript", {
   echo_text: (_ctx: Context, text: string): string => text,
   echo_list: (_ctx: Context, numbers: bigint[]): bigint[] => numbers,
   echo_any: (_ctx: Context, value: Json): Json => value,
+  echo_number: (_ctx: Context, x: number): number => x,
+  no_number: (_ctx: Context, x: number): number => (x > 1 ? x * 1e308 : NaN),
   get: readOnly((ctx): number | null => ctx.state.get() ?? null),
   add(ctx: Context, n: bigint): bigint {
     const total = BigInt(ctx.state.get() ?? 0) + n;

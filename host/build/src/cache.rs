@@ -53,7 +53,9 @@ impl Cache {
     /// A directory of the cache, created if it is not there.
     pub fn directory(&self, name: impl AsRef<Path>) -> Result<PathBuf, BuildError> {
         let path = self.root.join(name);
-        fs::create_dir_all(&path).map_err(BuildError::io("create", &path))?;
+        fs::create_dir_all(&path).map_err(|error| {
+            BuildError::io("create", &path)(error).hint("set XDG_CACHE_HOME to a directory that can be written")
+        })?;
         Ok(path)
     }
 

@@ -137,9 +137,16 @@ pub fn build_with(
         .map_err(|error| error.hint("`styx build -o FILE` writes the bundle to another place"))?;
     let mut components = BTreeMap::new();
     let mut reports = Vec::new();
+    let mut failed = Vec::new();
     for source in &project.components {
         let started = Instant::now();
-        let (bytes, cached) = build_component(cache, source, progress)?;
+        let (bytes, cached) = match build_component(cache, source, progress) {
+            Ok(built) => built,
+            Err(error) => {
+                failed.push((source.name.as_str(), error));
+                continue;
+            }
+        };
         let language = match &source.origin {
             Origin::Directory { language, .. } => Some(*language),
             Origin::File(_) => None,
@@ -154,6 +161,9 @@ pub fn build_with(
         });
         components.insert(source.name.clone(), bytes);
     }
+    if let Some(error) = all_of(failed) {
+        return Err(error);
+    }
     let app = project.name().to_owned();
     let bytes = Bundle::new(project.manifest, components).write()?;
     cache::write_whole(output, &bytes)?;
@@ -166,12 +176,34 @@ pub fn build_with(
     })
 }
 
+/// What is wrong with the first component that failed, with that of the others behind it.
+fn all_of(failed: Vec<(&str, BuildError)>) -> Option<BuildError> {
+    let mut failed = failed.into_iter();
+    let (_, mut error) = failed.next()?;
+    let (mut names, mut output) = (Vec::new(), Vec::new());
+    for (name, other) in failed {
+        names.push(name);
+        output.extend([other.to_string(), other.output]);
+    }
+    if !names.is_empty() {
+        let fail = if names.len() == 1 { "fails" } else { "fail" };
+        error.message = format!("{} ({} {fail} as well)", error.message, names.join(", "));
+        output.insert(0, error.output);
+        output.retain(|part| !part.is_empty());
+        error.output = output.join("\n");
+    }
+    Some(error)
+}
+
 /// The component's bytes, and whether they come from the cache.
 fn build_component(cache: &Cache, source: &Source, progress: &dyn Progress) -> Result<(Vec<u8>, bool), BuildError> {
     let (path, language, entry) = match &source.origin {
         Origin::File(path) => {
             let bytes = fs::read(path).map_err(BuildError::io("read", path))?;
-            component::check(&bytes)?;
+            component::check(&bytes).map_err(|error| BuildError {
+                message: format!("{}: {}: {}", source.name, path.display(), error.message),
+                ..error
+            })?;
             return Ok((bytes, false));
         }
         Origin::Directory { path, language, entry } => (path, *language, entry.as_deref()),

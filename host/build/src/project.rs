@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::{BuildError, Code};
 use super::manifest::{FILE_NAME, Language, Manifest, check_name};
+use super::python;
 
 /// Sources of an app.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,8 +49,8 @@ impl Project {
                 .hint("give the directory that has the app's sources"));
         }
         let path = directory.join(FILE_NAME);
-        let mut manifest = match fs::read_to_string(&path) {
-            Ok(text) => Manifest::parse(&text)?,
+        let mut manifest = match fs::read(&path) {
+            Ok(bytes) => Manifest::parse(text_of(&bytes)?)?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Manifest::default(),
             Err(error) => return Err(BuildError::io("read", &path)(error)),
         };
@@ -108,6 +109,14 @@ fn sources(directory: &Path, manifest: &Manifest) -> Result<Vec<Source>, BuildEr
     sources.collect()
 }
 
+fn text_of(bytes: &[u8]) -> Result<&str, BuildError> {
+    str::from_utf8(bytes).map_err(|error| {
+        let line = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
+        BuildError::new(Code::BadManifest, format_args!("{FILE_NAME}, line {line}: not UTF-8"))
+            .hint("write the file as UTF-8")
+    })
+}
+
 /// A path of the manifest; what lies outside of the project would not be watched or moved with it.
 fn within(directory: &Path, path: &str) -> Result<PathBuf, BuildError> {
     let relative = Path::new(path);
@@ -136,6 +145,10 @@ fn guess_language(directory: &Path, section: &str) -> Result<Language, BuildErro
             _ => false,
         };
     }
+    // A package may lie anywhere, as of scripts beside the sources: it counts where nothing else does.
+    if found.is_empty() && !python::modules_of(directory)?.is_empty() {
+        return Ok(Language::Python);
+    }
     let found: Vec<_> = found.into_iter().collect();
     let write = format!("write `language = \"…\"` under {section} in {FILE_NAME}");
     match found.as_slice() {
@@ -144,7 +157,9 @@ fn guess_language(directory: &Path, section: &str) -> Result<Language, BuildErro
             Code::BadProject,
             format_args!("{} has no sources in a known language", directory.display()),
         )
-        .hint(format_args!("known are Cargo.toml, *.py, package.json, go.mod and *.c; or {write}"))),
+        .hint(format_args!(
+            "known are Cargo.toml, *.py and packages with an __init__.py, package.json, go.mod and *.c; or {write}"
+        ))),
         several => {
             let files: Vec<_> = several.iter().map(|(_, file)| *file).collect();
             Err(BuildError::new(
@@ -191,6 +206,8 @@ mod tests {
         let one = |language| Ok(vec![("shop@".to_owned(), language, None)]);
         assert_eq!(open(&[("Cargo.toml", ""), ("src/lib.rs", "")]), one(Language::Rust));
         assert_eq!(open(&[("ledger.py", ""), ("README.md", "")]), one(Language::Python));
+        assert_eq!(open(&[("market/__init__.py", ""), ("tests/__init__.py", "")]), one(Language::Python));
+        assert_eq!(open(&[("a.c", ""), ("scripts/__init__.py", "")]), one(Language::C));
         assert_eq!(open(&[("package.json", "")]), one(Language::TypeScript));
         assert_eq!(open(&[("go.mod", "")]), one(Language::Go));
         assert_eq!(open(&[("a.c", ""), ("a.h", "")]), one(Language::C));
@@ -216,7 +233,11 @@ mod tests {
         for (files, message) in [
             (
                 &[("a.txt", "")][..],
-                "shop has no sources in a known language; known are Cargo.toml, *.py, package.json, go.mod and *.c; or write `language = \"…\"` under [app] in styx.toml",
+                "shop has no sources in a known language; known are Cargo.toml, *.py and packages with an __init__.py, package.json, go.mod and *.c; or write `language = \"…\"` under [app] in styx.toml",
+            ),
+            (
+                &[("tests/__init__.py", "")],
+                "shop has no sources in a known language; known are Cargo.toml, *.py and packages with an __init__.py, package.json, go.mod and *.c; or write `language = \"…\"` under [app] in styx.toml",
             ),
             (
                 &[("a.py", ""), ("Cargo.toml", "")],
@@ -233,6 +254,14 @@ mod tests {
         ] {
             assert_eq!(open(files), Err(format!("BAD_PROJECT: {message}")));
         }
+    }
+
+    #[test]
+    fn a_manifest_that_is_no_text_is_told_with_its_line() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join(FILE_NAME), b"[app]\nname = \"a\xff\"\n").unwrap();
+        let error = Project::open(directory.path()).unwrap_err().to_string();
+        assert_eq!(error, "BAD_MANIFEST: styx.toml, line 2: not UTF-8; write the file as UTF-8");
     }
 
     #[test]

@@ -44,7 +44,7 @@ impl<'a> PythonGuest<'a> {
     /// Finds the entry module and an interpreter.
     pub fn open(directory: &'a Path, entry: Option<&str>) -> Result<Self, BuildError> {
         let module = match entry {
-            Some(entry) => entry.strip_suffix(".py").unwrap_or(entry).replace('/', "."),
+            Some(entry) => named_module(directory, entry)?,
             None => guess_module(directory)?,
         };
         Ok(Self { directory, module, python: Python::find()? })
@@ -335,38 +335,60 @@ impl Python {
     }
 }
 
+/// The module that is called the entry. One of a package that is to be installed is not there yet.
+fn named_module(directory: &Path, entry: &str) -> Result<String, BuildError> {
+    let module = entry.strip_suffix(".py").unwrap_or(entry).trim_end_matches('/').replace('/', ".");
+    let path = directory.join(module.replace('.', "/"));
+    if path.with_extension("py").is_file() || path.is_dir() || directory.join(REQUIREMENTS).is_file() {
+        return Ok(module);
+    }
+    let message = format!("the entry {entry:?} is no module in {}", directory.display());
+    Err(BuildError::new(Code::BadProject, message)
+        .hint(format_args!("write the module that registers the functions as `entry` in {FILE_NAME}, or leave it out")))
+}
+
 /// The only module of a directory, or that of its name, or `app` or `main`.
 fn guess_module(directory: &Path) -> Result<String, BuildError> {
-    let mut modules = Vec::new();
-    for entry in fs::read_dir(directory).map_err(BuildError::io("list", directory))? {
-        let path = entry.map_err(BuildError::io("list", directory))?.path();
-        let is_module =
-            path.extension().is_some_and(|extension| extension == "py") || path.join("__init__.py").is_file();
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let is_test = name == "conftest"
-            || name == "setup"
-            || name == "tests"
-            || name.starts_with("test_")
-            || name.ends_with("_test");
-        if is_module && !is_test {
-            modules.push(name);
-        }
-    }
-    modules.sort_unstable();
+    let modules = modules_of(directory)?;
     if let [only] = modules.as_slice() {
         return Ok(only.clone());
     }
     let own = directory.file_name().unwrap_or_default().to_string_lossy().replace('-', "_");
     let usual = [own.as_str(), "app", "main"].into_iter().find(|name| modules.iter().any(|module| module == name));
     usual.map(str::to_owned).ok_or_else(|| {
-        let found =
-            if modules.is_empty() { "no module".to_owned() } else { format!("the modules {}", modules.join(", ")) };
-        BuildError::new(
-            Code::BadProject,
-            format_args!("{} has {found}: which registers the functions?", directory.display()),
-        )
-        .hint(format_args!("write `entry = \"…\"` in {FILE_NAME}"))
+        let error = |found: &str| {
+            let directory = directory.display();
+            BuildError::new(Code::BadProject, format_args!("{directory} has {found}: which registers the functions?"))
+        };
+        match modules.first() {
+            None => {
+                error("no module").hint("write them into a module, as app.py, or into a package with an __init__.py")
+            }
+            Some(first) => error(&format!("the modules {}", modules.join(", ")))
+                .hint(format_args!("write the one that does as `entry` in {FILE_NAME}: entry = {first:?}")),
+        }
     })
+}
+
+/// Modules and packages of a directory that may be an app's, in order: no tests, and no settings of tools.
+pub fn modules_of(directory: &Path) -> Result<Vec<String>, BuildError> {
+    let mut modules = Vec::new();
+    for entry in fs::read_dir(directory).map_err(BuildError::io("list", directory))? {
+        let path = entry.map_err(BuildError::io("list", directory))?.path();
+        let is_module =
+            path.extension().is_some_and(|extension| extension == "py") || path.join("__init__.py").is_file();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let is_other = name == "conftest"
+            || name == "setup"
+            || name == "tests"
+            || name.starts_with("test_")
+            || name.ends_with("_test");
+        if is_module && !is_other {
+            modules.push(name);
+        }
+    }
+    modules.sort_unstable();
+    Ok(modules)
 }
 
 #[cfg(test)]
@@ -381,7 +403,26 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "").unwrap();
         }
-        guess_module(&directory).map_err(|error| error.message.replace(&directory.display().to_string(), "my-shop"))
+        guess_module(&directory).map_err(|error| {
+            let said = format!("{}; {}", error.message, error.hint);
+            said.replace(&directory.display().to_string(), "my-shop")
+        })
+    }
+
+    #[test]
+    fn an_entry_is_a_module_or_comes_with_a_package() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        fs::create_dir_all(path.join("shop/inner")).unwrap();
+        fs::write(path.join("shop/orders.py"), "").unwrap();
+        let named = |entry: &str| named_module(path, entry).map_err(|error| error.code);
+        for entry in ["shop/orders.py", "shop.orders", "shop/orders"] {
+            assert_eq!(named(entry).as_deref(), Ok("shop.orders"));
+        }
+        assert_eq!(named("shop/inner/").as_deref(), Ok("shop.inner"));
+        assert_eq!(named("order"), Err(Code::BadProject));
+        fs::write(path.join(REQUIREMENTS), "").unwrap();
+        assert_eq!(named("order").as_deref(), Ok("order"));
     }
 
     /// The section that `scripts/python-native.sh` adds to the SDK's part in C. `UPDATE_WORLD=1` writes it.
@@ -423,8 +464,15 @@ mod tests {
         assert_eq!(guess(&["main.py", "helper.py"]), Ok("main".into()));
         assert_eq!(
             guess(&["a.py", "b.py"]),
-            Err("my-shop has the modules a, b: which registers the functions?".into())
+            Err("my-shop has the modules a, b: which registers the functions?; write the one that does as `entry` in styx.toml: entry = \"a\"".into())
         );
-        assert_eq!(guess(&["tests/__init__.py"]), Err("my-shop has no module: which registers the functions?".into()));
+        assert_eq!(
+            guess(&["market/__init__.py", "stock/__init__.py", "tests/__init__.py"]),
+            Err("my-shop has the modules market, stock: which registers the functions?; write the one that does as `entry` in styx.toml: entry = \"market\"".into())
+        );
+        assert_eq!(
+            guess(&["tests/__init__.py"]),
+            Err("my-shop has no module: which registers the functions?; write them into a module, as app.py, or into a package with an __init__.py".into())
+        );
     }
 }

@@ -144,6 +144,22 @@ fn a_guest_in_python_with_a_package() {
     component::check(&read.components["counter"]).unwrap();
     assert!(build(&source, &output, &Silent).unwrap().components[0].cached);
 
+    // The same as a package, which nothing but its __init__.py shows to be Python.
+    let package = directory.path().join("market");
+    write(
+        &package,
+        &[("market/__init__.py", &fs::read_to_string(source.join("counter.py")).unwrap().replace("import six\n", ""))],
+    );
+    let report = build(&package, &output, &Silent).unwrap_or_else(|error| panic!("{error}\n{}", error.output));
+    assert_eq!((report.app.as_str(), report.components[0].language), ("market", Some(Language::Python)));
+
+    write(&source, &[("fast.cpython-311-x86_64-linux-gnu.so", ""), ("counter.py", "import fast\n")]);
+    let error = build(&source, &output, &Silent).unwrap_err();
+    assert_eq!(
+        error.message,
+        "counter: counter.py:1: fast.cpython-311-x86_64-linux-gnu.so is native code, which a component cannot load: write the module in Python"
+    );
+
     write(&source, &[("counter.py", "import nothing_of_the_kind\n")]);
     let error = build(&source, &output, &Silent).unwrap_err();
     assert_eq!(error.code, Code::BuildFailed);
@@ -361,6 +377,30 @@ fn what_is_wrong_in_typescript_is_said_with_its_line() {
         assert_eq!(error.to_string(), format!("BUILD_FAILED: shop-{number}: {message}"), "{text}\n{}", error.output);
     }
 
+    // All that is wrong is said at once.
+    let source = directory.path().join("several");
+    let several = |text: &str| {
+        write(&source, &[("package.json", "{}"), ("shop.ts", text)]);
+        let error = build(&source, &output, &Silent).unwrap_err();
+        (error.message, error.output)
+    };
+    let wrong = several("let a: string = 1;\nlet b: number = \"\";\n");
+    assert!(wrong.0.ends_with("assignable to type 'string'. (TS2322) (and 1 more)"), "{wrong:?}");
+    assert_eq!(wrong.1, "shop.ts:2: Type 'string' is not assignable to type 'number'. (TS2322)");
+    let wrong =
+        several(&format!("{head}  sell(ctx, when: Date, at: Date) {{}},\n  buy(ctx, ...all: number[]) {{}},\n}});"));
+    assert!(wrong.0.ends_with("take a string or a number (and 2 more)"), "{wrong:?}");
+    assert_eq!(
+        wrong.1,
+        "shop.ts:3: shop.sell: parameter 'at': JSON has no dates: take a string or a number\nshop.ts:4: shop.buy: parameter 'all': rest parameters have no place in an array of arguments"
+    );
+    let wrong = several(&format!("{head}  sell() {{}},\n}});\noperator(\"shop\", {{ buy() {{}} }});"));
+    assert_eq!(wrong.0, "several: shop.ts:5: the operator \"shop\" is declared twice: import it from shop.ts:2");
+
+    fs::write(source.join("shop.ts"), b"const a = \"\xef\xbf\xbd\";\nconst b = \"caf\xe9\";\n".as_slice()).unwrap();
+    let error = build(&source, &output, &Silent).unwrap_err();
+    assert!(error.message.starts_with("several: shop.ts:1: not UTF-8, "), "{error}");
+
     let source = directory.path().join("native");
     let imports = ("shop.js", "import a from \"./addon.node\";\na();");
     write(&source, &[("package.json", "{}"), imports, ("addon.node", "\x7fELF")]);
@@ -369,6 +409,23 @@ fn what_is_wrong_in_typescript_is_said_with_its_line() {
         error.message,
         "native: shop.js:1: addon.node is native code, which a component cannot load: take a package in JavaScript"
     );
+}
+
+/// What is wrong in one component does not hide what is wrong in another.
+#[test]
+fn all_components_are_tried() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = directory.path().join("shop");
+    let manifest = "[component.a]\n[component.b]\n[component.c]\nfile = \"c.wasm\"\n";
+    write(&source, &[("styx.toml", manifest), ("a/a.c", "int a"), ("b/b.c", "int b"), ("c.wasm", "no wasm")]);
+    let output = directory.path().join("x.zip");
+    let error = build(&source, &output, &Silent).unwrap_err();
+    assert!(error.message.starts_with("a: a.c:1:6: expected ';'"), "{error}");
+    assert!(error.message.ends_with(" (b, c fail as well)"), "{error}");
+    assert!(error.output.contains("\nBUILD_FAILED: b: b.c:1:6: expected ';'"), "{}", error.output);
+    assert!(error.output.contains("\nBUILD_FAILED: c: "), "{}", error.output);
+    assert!(error.output.lines().last().unwrap().contains("/c.wasm: this is no WebAssembly component: "), "one line");
+    assert!(!output.exists());
 }
 
 #[test]

@@ -22,6 +22,8 @@ pub(crate) struct Client {
 /// A server's answer, and which transaction it comes from.
 pub(crate) struct Response {
     pub(crate) body: Value,
+    /// The body as it came: not every number of JSON is one of `Value`'s.
+    pub(crate) text: String,
     pub(crate) tid: Option<u64>,
     pub(crate) epoch: Option<u64>,
     pub(crate) request_id: Option<String>,
@@ -64,9 +66,10 @@ impl Client {
     /// Sends a request; an error reply becomes an error.
     pub(crate) fn send(&self, request: RequestBuilder) -> Result<Response, CliError> {
         let reply = self.runtime.block_on(self.http.execute(request)).map_err(shown)?;
-        let text = || Value::String(String::from_utf8_lossy(&reply.bytes).into_owned());
+        let text = String::from_utf8_lossy(&reply.bytes).into_owned();
         Ok(Response {
-            body: reply.value().unwrap_or_else(|_| text()),
+            body: reply.value().unwrap_or_else(|_| Value::String(text.clone())),
+            text,
             tid: reply.tid,
             epoch: reply.epoch,
             request_id: reply.request_id.clone(),

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Method;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::client::{Client, Response};
@@ -30,7 +31,7 @@ pub(crate) struct Invocation {
 
 pub(crate) fn call(client: &Client, invocation: &Invocation, output: &Output) -> Result<(), CliError> {
     let answered = invoke(client, "call", invocation)?;
-    output.value(&answered.body);
+    output.json_text(&answered.text);
     if let (Some(tid), Some(epoch)) = (answered.tid, answered.epoch) {
         output.note(&place(tid, epoch));
     }
@@ -121,7 +122,8 @@ fn invoke(client: &Client, verb: &str, invocation: &Invocation) -> Result<Respon
     let path = parts.map(encode).join("/");
     let mut request = client.ingress(Method::POST, &format!("/v1/{verb}/{path}"));
     if let Some(args) = &invocation.args {
-        serde_json::from_str::<Value>(args).map_err(|error| {
+        // The server looks at values, of which more are JSON than are one of `Value`'s.
+        serde_json::from_str::<IgnoredAny>(args).map_err(|error| {
             CliError::usage(
                 "BAD_ARGUMENTS",
                 format!("the arguments are not JSON: {error}"),

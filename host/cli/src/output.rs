@@ -123,6 +123,12 @@ impl Output {
         print(&format!("{}\n", harmless(&text.expect("JSON can be written"))))
     }
 
+    /// A result that is JSON already, each of its values as it is written there.
+    pub(crate) fn json_text(&self, text: &str) {
+        let text = if self.json { text.to_owned() } else { indented(text) };
+        self.line(&text);
+    }
+
     /// A result that people and programs copy as it is.
     pub(crate) fn line(&self, line: &str) {
         self.line_of_many(line);
@@ -206,9 +212,63 @@ fn harmless(text: &str) -> Cow<'_, str> {
     shown.into()
 }
 
+/// JSON with a line for each value, as `serde_json` writes it for people.
+fn indented(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let (mut depth, mut in_string, mut is_escaped) = (0, false, false);
+    let line = |shown: &mut String, depth: usize| {
+        shown.push('\n');
+        shown.extend(std::iter::repeat_n("  ", depth));
+    };
+    for letter in text.trim().chars() {
+        if in_string {
+            shown.push(letter);
+            in_string = letter != '"' || is_escaped;
+            is_escaped = letter == '\\' && !is_escaped;
+            continue;
+        }
+        match letter {
+            ' ' | '\t' | '\n' | '\r' => continue,
+            '}' | ']' => {
+                depth = usize::saturating_sub(depth, 1);
+                if !shown.ends_with(['{', '[']) {
+                    line(&mut shown, depth);
+                }
+            }
+            _ if shown.ends_with(['{', '[']) => line(&mut shown, depth),
+            _ => {}
+        }
+        shown.push(letter);
+        match letter {
+            '"' => in_string = true,
+            '{' | '[' => depth += 1,
+            ',' => line(&mut shown, depth),
+            ':' => shown.push(' '),
+            _ => {}
+        }
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_indented_is_as_serde_json_writes_it_but_for_numbers() {
+        for value in [
+            serde_json::json!({"a": [1, {"b": []}, "x, [y]: {\"z\\"], "c": {}, "d": [[], [{}]], "e": -0.5, "": null}),
+            serde_json::json!([]),
+            serde_json::json!("a\\\" : b"),
+            serde_json::json!(true),
+        ] {
+            assert_eq!(indented(&value.to_string()), serde_json::to_string_pretty(&value).unwrap());
+        }
+        assert_eq!(
+            indented("[123456789012345678901234567890,1e400]"),
+            "[\n  123456789012345678901234567890,\n  1e400\n]"
+        );
+    }
 
     #[test]
     fn nothing_acts_on_the_terminal() {

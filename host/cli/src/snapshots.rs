@@ -102,7 +102,8 @@ pub(crate) fn run(
             let sequence = opened.choose(sequence)?;
             let bar = output.bytes("copying");
             let place = store_location(to);
-            let copied = opened.store.export(sequence, &place, &|progress| watch(&bar, progress)).map_err(failed)?;
+            let copied = opened.store.export(sequence, &place, &|progress| watch(&bar, progress));
+            let copied = copied.map_err(|error| opened.failed(error))?;
             bar.finish_and_clear();
             let bytes = copied.progress.bytes;
             output.did(
@@ -121,6 +122,12 @@ struct OpenStore {
     _runtime: Runtime,
     store: SnapshotStore,
     data_dir: PathBuf,
+}
+
+/// A place as a shell takes it.
+fn quoted(place: &str) -> String {
+    let is_plain = |letter: char| letter.is_alphanumeric() || "/._-:".contains(letter);
+    if place.chars().all(is_plain) { place.to_owned() } else { format!("'{}'", place.replace('\'', r"'\''")) }
 }
 
 fn runtime() -> Result<Runtime, CliError> {
@@ -179,13 +186,30 @@ impl OpenStore {
             },
         }
     }
+
+    /// What went wrong with one of its snapshots, with what lists the others: by the store, since the server may be stopped.
+    fn failed(&self, error: SnapshotError) -> CliError {
+        match error {
+            SnapshotError::NoSuchSnapshot { sequence, location } => CliError::new(
+                "NO_SNAPSHOTS",
+                format!("there is no snapshot {sequence} in {location}"),
+                self.lists("those that are there"),
+            ),
+            other => failed(other),
+        }
+    }
+
+    fn lists(&self, which: &str) -> String {
+        format!("`styx snapshots list --store {}` names {which}", quoted(self.store.location().url()))
+    }
 }
 
 fn verify(opened: &OpenStore, sequence: Option<u64>, output: &Output) -> Result<(), CliError> {
     let sequence = opened.choose(sequence)?;
     let bar = output.bytes("reading");
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
-    let verified = opened.store.verify(sequence, threads, &|progress| watch(&bar, progress)).map_err(failed)?;
+    let verified = opened.store.verify(sequence, threads, &|progress| watch(&bar, progress));
+    let verified = verified.map_err(|error| opened.failed(error))?;
     bar.finish_and_clear();
     if let Some(first) = verified.damage.first() {
         let all: Vec<String> = verified.damage.iter().map(ToString::to_string).collect();
@@ -203,8 +227,9 @@ fn verify(opened: &OpenStore, sequence: Option<u64>, output: &Output) -> Result<
 fn restore(opened: &OpenStore, sequence: Option<u64>, output: &Output) -> Result<(), CliError> {
     let sequence = opened.choose(sequence)?;
     verify(opened, Some(sequence), &Output::new(output.is_json()).silent())?;
-    let manifest = opened.store.manifest(sequence).map_err(failed)?;
-    let found = Found::read(&opened.store, manifest).map_err(|error| damaged(&error))?;
+    let manifest = opened.store.manifest(sequence).map_err(|error| opened.failed(error))?;
+    let found = Found::read(&opened.store, manifest)
+        .map_err(|error| CliError { hint: opened.lists("older ones"), ..damaged(&error) })?;
     // Above all that were there: who still writes, unseen from here, is fenced.
     let generation = opened.store.latest().map_err(failed)?.map_or(0, |newest| newest.generation) + 1;
     let (set_aside, position) = new_log(&opened.data_dir, &found.metadata.genesis)?;

@@ -18,6 +18,9 @@ const GRACE_FUEL: u64 = 2_000_000;
 /// for WebAssembly's own `memory.copy`. Otherwise a loop over imports would outlast its fuel.
 const IMPORT_FUEL: u64 = 100;
 
+/// Lines that are kept of what is logged while no call is under way.
+const SAID_MAX: usize = 8;
+
 /// A Store's data.
 pub(crate) struct Guest {
     /// The transaction; here only while a call runs in this instance itself.
@@ -30,13 +33,15 @@ pub(crate) struct Guest {
     pub exports: Option<Exports>,
     /// Fuel withheld from a guest whose transaction is decided.
     withheld: Option<u64>,
+    /// What it has logged at start-up and in `describe`, the first lines of it: why it ends there, if it does.
+    said: Vec<String>,
 }
 
 impl Guest {
     /// `share` of what all guests get; of its own, if none.
     pub fn new(memory_max: usize, share: Option<MemoryShare>, wasi: Option<Box<Wasi>>) -> Self {
         let memory = Memory { max: memory_max, used: 0, denied: None, share, starting: true };
-        Guest { context: None, memory, wasi, exports: None, withheld: None }
+        Guest { context: None, memory, wasi, exports: None, withheld: None, said: Vec::new() }
     }
 
     /// A call begins.
@@ -79,6 +84,18 @@ impl Guest {
     /// Whether a call is under way: not so at start-up and in `describe`.
     pub fn is_called(&self) -> bool {
         self.context.is_some()
+    }
+
+    /// Notes a line that is logged while no call is under way.
+    pub fn say(&mut self, line: &str) {
+        if self.said.len() < SAID_MAX {
+            self.said.push(line.to_owned());
+        }
+    }
+
+    /// The first line that was logged while no call was under way.
+    pub fn said(&self) -> Option<&str> {
+        self.said.iter().flat_map(|said| said.lines()).map(str::trim).find(|line| !line.is_empty())
     }
 }
 

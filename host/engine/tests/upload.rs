@@ -210,6 +210,12 @@ fn bad_descriptions_are_refused() {
             ),
             "memory",
         ),
+        (
+            trap(
+                "(data (i32.const 60000) \"panic: no name\\nand more\") (func (export \"describe\") (result i32) (call $log (i32.const 3) (i32.const 60000) (i32.const 23)) (unreachable))",
+            ),
+            "aborted): panic: no name",
+        ),
         (trap("(func (export \"describe\") (result i32) (i32.const -4))"), "describe"),
         (
             Guest::new("item", &["get"], format!("(func $boom (unreachable)) (start $boom) {}", invoke(OK))).bytes(),

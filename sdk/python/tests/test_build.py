@@ -106,6 +106,12 @@ def test_native_code_is_named(tmp_path):
     assert explained(missing, "fast", "/2/shop.py") == native("fast", "fast.cpython-311-x86_64-linux-gnu.so")
     assert explained("ImportError", "core._core", "/3/core/__init__.py") == core
     assert explained("ImportError", None, "/3/core/__init__.py") == core, "it says it in its own words"
+    (tmp_path / "shop" / "inner").mkdir(parents=True)
+    (tmp_path / "shop" / "inner" / "quick.so").touch()
+    own = f"{tmp_path}/shop/shop.py:2: inner/quick.so is native code, which a component cannot load: write the module in Python"
+    assert explained(missing, "inner.quick", "/2/shop.py") == own
+    assert explained(missing, "inner.quic", "/2/shop.py") == f"{tmp_path}/shop/shop.py:2: {missing}"
+
     for name, by in [("other", "/2/shop.py"), ("other", "/3/core/__init__.py"), (None, "/3/pure/__init__.py")]:
         assert explained(missing, name, by) == f"{tmp_path}/shop/shop.py:2: {missing}", "something else is missing"
 

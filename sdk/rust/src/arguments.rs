@@ -11,7 +11,7 @@ use serde::de::value::Error as ValueError;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, forward_to_deserialize_any};
 
-use crate::{Abort, Result};
+use crate::{Abort, Result, json};
 
 /// Arguments of a call: a tuple, `()` for none; `&[u8]` passes JSON text as it is.
 pub trait Arguments {
@@ -53,7 +53,7 @@ macro_rules! tuples {
     ($($($name:ident)+;)+) => {$(
         impl<$($name: Serialize),+> Arguments for ($($name,)+) {
             fn encode(&self) -> Result<Vec<u8>> {
-                Ok(serde_json::to_vec(self)?)
+                Ok(json::encode(self)?)
             }
         }
 
@@ -130,9 +130,7 @@ pub fn decode<T: Decode>(json: &[u8], names: &'static [&'static str]) -> Result<
 pub fn reply<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
     // Most replies are a number, a word or null; serde_json would reserve 128 bytes,
     // which the bindings then have to cut down by another allocation.
-    let mut bytes = Vec::with_capacity(16);
-    serde_json::to_writer(&mut bytes, value).map_err(|error| Abort::from(error).context("result"))?;
-    Ok(bytes)
+    json::encode_into(Vec::with_capacity(16), value).map_err(|error| Abort::bug(error).context("result"))
 }
 
 /// Whether a parameter of this type must be given.

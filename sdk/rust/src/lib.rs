@@ -58,6 +58,7 @@ mod context;
 mod describe;
 mod export;
 mod host;
+mod json;
 mod migration;
 mod schema;
 mod state;

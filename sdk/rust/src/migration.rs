@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::arguments::reply;
-use crate::{Abort, Context, Result, host};
+use crate::{Abort, Context, Result, host, json};
 
 /// The name by which the host asks for it.
 pub const MIGRATE: &str = "styx.migrate";
@@ -31,7 +31,7 @@ where
     }
     let old = serde_json::from_slice(value)
         .map_err(|error| Abort::bug(format_args!("state of {:?}, to be migrated: {error}", host::key())))?;
-    Ok(Some(serde_json::to_vec(&migration(old)?)?))
+    Ok(Some(json::encode(&migration(old)?)?))
 }
 
 /// Gives the functions of this invocation a migration.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::migration::Migration;
-use crate::{Abort, Result, host};
+use crate::{Abort, Result, host, json};
 
 /// State of the own operator: the own entity, or by key any other (`_at`).
 pub struct State {
@@ -36,7 +36,7 @@ impl State {
 
     /// Writes the own entity.
     pub fn put<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
-        host::put_own(serde_json::to_vec(value)?);
+        host::put_own(json::encode(value)?);
         Ok(())
     }
 
@@ -66,7 +66,7 @@ impl State {
 
     /// Writes the entity under another key of the operator.
     pub fn put_at<T: Serialize + ?Sized>(&mut self, key: &str, value: &T) -> Result<()> {
-        host::put(key, &serde_json::to_vec(value)?);
+        host::put(key, &json::encode(value)?);
         Ok(())
     }
 

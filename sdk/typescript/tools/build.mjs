@@ -2,7 +2,8 @@
  * Makes one module of a project: `node build.mjs DIRECTORY ENTRY --sdk DIR -o FILE`.
  *
  * It checks the types, takes schemas from them, and bundles the project with the SDK. The file is `{"code", "lines"}`: what the
- * engine loads, and where its lines come from. What is wrong is said in one line on standard error that begins with `error: `.
+ * engine loads, and where its lines come from. What is wrong is said in one line on standard error that begins with `error: `, behind those
+ * about what is wrong besides.
  *
  * `node build.mjs --stay` builds what it is asked for by lines of standard input, until that ends:
  * `{"directory", "entry", "sdk", "output"}`. When it is done, it writes a line that begins with `styx-build: `,
@@ -43,6 +44,7 @@ async function attempt(request) {
   try {
     await build(request);
   } catch (error) {
+    for (const line of error?.others ?? []) process.stderr.write(`${line}\n`);
     return error instanceof BuildFailure ? error.message : `the build itself failed: ${error?.stack ?? error}`.replace(/\s+/g, " ");
   }
 }

@@ -46,9 +46,8 @@ export async function bundle({ directory, sdk, text, component }) {
     });
   } catch (error) {
     if (!Array.isArray(error.errors) || error.errors.length === 0) throw error;
-    const lines = error.errors.map((each) => lineOf(directory, each));
-    process.stderr.write(`${lines.join("\n")}\n`);
-    throw new BuildFailure(lines[0]);
+    const [first, ...others] = error.errors.map((each) => lineOf(directory, each));
+    throw new BuildFailure(first, others);
   }
   const code = result.outputFiles.find((file) => !file.path.endsWith(".map")).text;
   const map = JSON.parse(result.outputFiles.find((file) => file.path.endsWith(".map")).text);

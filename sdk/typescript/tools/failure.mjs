@@ -1,5 +1,10 @@
-/** A build that failed for a reason in the project: one line for a person. */
-export class BuildFailure extends Error {}
+/** A build that failed for a reason in the project: one line for a person, and others about what else is wrong. */
+export class BuildFailure extends Error {
+  constructor(line, others = []) {
+    super(others.length > 0 ? `${line} (and ${others.length} more)` : line);
+    this.others = others;
+  }
+}
 
 const NODE = /^node:|^(fs|path|os|http|https|net|child_process|crypto|stream|util|events|worker_threads|buffer|url|zlib)$/;
 

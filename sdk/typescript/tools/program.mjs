@@ -1,5 +1,6 @@
 /** The project as the TypeScript compiler sees it, and what it finds wrong. */
 
+import { isUtf8 } from "node:buffer";
 import fs from "node:fs";
 import path from "node:path";
 import ts from "typescript";
@@ -33,7 +34,7 @@ const FIXED = {
   outDir: undefined,
 };
 
-/** The program of some entry modules; throws the first thing that is wrong with it. */
+/** The program of some entry modules; throws what is wrong with it. */
 export function programOf(directory, sdk, entries, { isTest = false } = {}) {
   const own = ownOptions(directory);
   const options = { ...DEFAULTS, ...own, ...FIXED };
@@ -55,6 +56,11 @@ export function programOf(directory, sdk, entries, { isTest = false } = {}) {
   const isOwn = (file) => !file?.fileName.startsWith(`${sdk}/`);
   // File by file: the SDK's own, which are more than those of most projects, need no checks.
   const mine = program.getSourceFiles().filter(isOwn);
+  const unreadable = mine.filter(isNoText);
+  if (unreadable.length > 0) {
+    const [first, ...others] = unreadable.map((file) => at(directory, file.fileName, lineOfReplaced(file), NO_TEXT));
+    throw new BuildFailure(first, others);
+  }
   const broken = mine.flatMap((file) => program.getSyntacticDiagnostics(file));
   // What is not understood has wrong types everywhere, and which ones says nothing.
   const all = broken.length > 0 ? broken : mine.flatMap((file) => ts.getPreEmitDiagnostics(program, file));
@@ -62,12 +68,22 @@ export function programOf(directory, sdk, entries, { isTest = false } = {}) {
     return each.category === ts.DiagnosticCategory.Error && isOwn(each.file);
   });
   if (found.length > 0) {
-    const lines = found.map((each) => lineOf(directory, each));
-    process.stderr.write(`${lines.join("\n")}\n`);
-    const more = found.length > 1 ? ` (and ${found.length - 1} more)` : "";
-    throw new BuildFailure(lines[0] + more);
+    const [first, ...others] = found.map((each) => lineOf(directory, each));
+    throw new BuildFailure(first, others);
   }
   return program;
+}
+
+const NO_TEXT = "not UTF-8, so that the text would be another one: write the file as UTF-8";
+/** What stands for bytes that are no text. */
+const REPLACED = "\ufffd";
+
+function isNoText(file) {
+  return file.text.includes(REPLACED) && !isUtf8(fs.readFileSync(file.fileName));
+}
+
+function lineOfReplaced(file) {
+  return file.getLineAndCharacterOfPosition(file.text.indexOf(REPLACED)).line + 1;
 }
 
 /** Files as they were parsed, for a process that builds more than once. */

@@ -22,14 +22,14 @@ try {
   process.exitCode = await run(process.argv.slice(3));
 } catch (error) {
   if (!(error instanceof BuildFailure)) throw error;
-  process.stderr.write(`error: ${error.message}\n`);
+  for (const line of [...error.others, `error: ${error.message}`]) process.stderr.write(`${line}\n`);
   process.exitCode = 1;
 }
 
 async function run(named) {
   const files = (named.length > 0 ? named : found(directory)).map((file) => path.resolve(directory, file));
   if (files.length === 0) throw new BuildFailure(`${directory} has no tests: name them *.test.ts`);
-  const types = typesOf(programOf(directory, sdk, files, { isTest: true }), directory, sdk);
+  const types = typesOf(programOf(directory, sdk, files, { isTest: true }), directory, sdk, { isTest: true });
   const output = fs.mkdtempSync(path.join(os.tmpdir(), "styx-tests-"));
   try {
     const bundles = [];

@@ -6,20 +6,35 @@ import { at, BuildFailure } from "./failure.mjs";
 import { SchemaWriter, Unsupported } from "./schema.mjs";
 
 /** Types and comments of all operators that the program's sources declare. */
-export function typesOf(program, directory, sdk) {
+export function typesOf(program, directory, sdk, { isTest = false } = {}) {
   const checker = program.getTypeChecker();
   const found = { functions: {}, docs: {}, states: {} };
+  const refused = [];
+  // Each test is a program by itself, and may have operators of names that others have.
+  const places = isTest ? undefined : new Map();
   for (const file of program.getSourceFiles()) {
     if (file.isDeclarationFile || file.fileName.startsWith(`${sdk}/src/`)) continue;
     const visit = (node) => {
       if (ts.isCallExpression(node) && isOperatorCall(checker, node, sdk)) {
-        new OperatorCall(checker, directory, sdk, file, node).addTo(found);
+        const call = new OperatorCall(checker, directory, sdk, file, node, refused, places);
+        attempt(refused, () => call.addTo(found));
       }
       ts.forEachChild(node, visit);
     };
     visit(file);
   }
+  if (refused.length > 0) throw new BuildFailure(refused[0], refused.slice(1));
   return found;
+}
+
+/** Notes what is refused, so that it is told with all the rest. */
+function attempt(refused, part) {
+  try {
+    return part();
+  } catch (error) {
+    if (!(error instanceof BuildFailure)) throw error;
+    refused.push(error.message);
+  }
 }
 
 function isOperatorCall(checker, call, sdk) {
@@ -33,14 +48,18 @@ function isOperatorCall(checker, call, sdk) {
 }
 
 class OperatorCall {
-  constructor(checker, directory, sdk, file, node) {
-    Object.assign(this, { checker, directory, sdk, file, node });
+  constructor(checker, directory, sdk, file, node, refused, places) {
+    Object.assign(this, { checker, directory, sdk, file, node, refused, places });
   }
 
   refuse(node, message) {
+    throw new BuildFailure(this.at(node, message));
+  }
+
+  at(node, message) {
     const file = node.getSourceFile();
     const { line } = file.getLineAndCharacterOfPosition(node.getStart());
-    throw new BuildFailure(at(this.directory, file.fileName, line + 1, message));
+    return at(this.directory, file.fileName, line + 1, message);
   }
 
   addTo(found) {
@@ -48,6 +67,9 @@ class OperatorCall {
     const nameType = checker.getTypeAtLocation(node.arguments[0]);
     if (!nameType.isStringLiteral()) this.refuse(node, "the operator's name must be a text that is written here: it is part of the app's interface");
     const operator = nameType.value;
+    const first = this.places?.get(operator);
+    if (first !== undefined) this.refuse(node, `the operator "${operator}" is declared twice: import it from ${first}`);
+    this.places?.set(operator, this.at(node, "").replace(/: $/, ""));
     const holder = node.parent;
     if (ts.isVariableDeclaration(holder)) {
       const symbol = checker.getSymbolAtLocation(holder.name);
@@ -63,7 +85,7 @@ class OperatorCall {
       this.refuse(node, `the operator "${operator}" has no function: give it one, as in { add(ctx, n: number) { … } }`);
     }
     for (const property of type.getProperties()) {
-      found.functions[`${operator}.${property.name}`] = this.describe(operator, property);
+      found.functions[`${operator}.${property.name}`] = attempt(this.refused, () => this.describe(operator, property));
     }
   }
 
@@ -95,7 +117,9 @@ class OperatorCall {
     if (ts.isMethodDeclaration(place) && place.asteriskToken) {
       this.refuse(place, `${qualified} is a generator, whose steps nobody would ask for: return an array`);
     }
-    const parameters = signature.parameters.slice(1).map((parameter) => this.parameter(qualified, parameter, place));
+    const parameters = signature.parameters.slice(1).map((parameter) => {
+      return attempt(this.refused, () => this.parameter(qualified, parameter, place));
+    });
     let doc = textOf(checker, property);
     if (doc === "" && signature.declaration !== undefined) doc = ts.displayPartsToString(signature.getDocumentationComment(checker));
     return { parameters, returns: this.returns(qualified, signature, place), doc };

@@ -23,6 +23,14 @@ impl Own {
         value
     }
 
+    pub fn echo_number(_ctx: &mut Context, x: f64) -> f64 {
+        x
+    }
+
+    pub fn no_number(_ctx: &mut Context, x: f64) -> f64 {
+        if x > 1.0 { x * 1e308 } else { f64::NAN }
+    }
+
     #[function(read_only)]
     pub fn get(ctx: &Context) -> Result<Option<i64>> {
         ctx.state.get()

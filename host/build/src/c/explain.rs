@@ -24,6 +24,15 @@ pub fn explain(first: Option<&str>, tail: String) -> BuildError {
 fn compiler_error(line: &str) -> BuildError {
     let (place, what) = line.split_once("error: ").expect("it was looked for");
     let place = place.trim().trim_end_matches("fatal").trim();
+    let again = |mark: &str| Some(what.strip_prefix("redefinition of '")?.strip_prefix(mark)?.trim_end_matches('\''));
+    if let Some(operator) = again("styx_operator_") {
+        return BuildError::new(Code::BuildFailed, format_args!("{place} the operator `{operator}` is declared twice"))
+            .hint("declare it in one source: the others see its functions without");
+    }
+    if let Some(function) = again("styx_arguments_") {
+        return BuildError::new(Code::BuildFailed, format_args!("{place} the function `{function}` is declared twice"))
+            .hint("give one of them another name");
+    }
     let error = BuildError::new(Code::BuildFailed, format_args!("{place} {what}"));
     match what.strip_suffix("file not found").map(|header| header.trim().trim_matches('\'')) {
         Some(header @ ("pthread.h" | "threads.h" | "sys/socket.h" | "signal.h" | "setjmp.h")) => {
@@ -99,6 +108,14 @@ mod tests {
         assert_eq!(
             line("wasm-ld: error: a/b.o: undefined symbol: helper"),
             "BUILD_FAILED: `helper` is used in b.c, but no source of the project defines it; add the source; of the C library, a guest has what needs no operating system"
+        );
+        assert_eq!(
+            line("a.c:9:1: error: redefinition of 'styx_arguments_account_deposit'"),
+            "BUILD_FAILED: a.c:9:1: the function `account_deposit` is declared twice; give one of them another name"
+        );
+        assert_eq!(
+            line("a.c:9:1: error: redefinition of 'styx_operator_account'"),
+            "BUILD_FAILED: a.c:9:1: the operator `account` is declared twice; declare it in one source: the others see its functions without"
         );
         assert_eq!(line("killed"), "BUILD_FAILED: the C compiler failed; see its output");
     }

@@ -73,7 +73,12 @@ impl<'a> CGuest<'a> {
                 .hint("write a source that includes <styx.h>"));
         }
         sources.sort();
-        Ok(Self { directory, sources, python: Python::find()? })
+        // Only what is to be done about it is Python's.
+        let python = Python::find().map_err(|error| BuildError {
+            message: format!("{}: it fetches the C compiler", error.message),
+            ..error
+        })?;
+        Ok(Self { directory, sources, python })
     }
 
     /// Its sources, relative to its directory.

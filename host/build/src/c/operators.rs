@@ -1,8 +1,10 @@
-//! Operators that a project declares without a function: what is compiled leaves them out without a word.
+//! Operators that a project declares without a function, which what is compiled leaves out without a word; and names that
+//! nothing may have.
 
 use std::path::PathBuf;
 
 use crate::error::{BuildError, Code};
+use crate::manifest::{NAMES, is_name};
 
 const DECLARES: &str = "STYX_OPERATOR(";
 const DEFINES: [&str; 2] = ["STYX_FUNCTION(", "STYX_READ_ONLY("];
@@ -16,7 +18,7 @@ pub struct Source {
     pub is_included: bool,
 }
 
-/// Refuses an operator without functions, with the place where it is declared. Nothing can be said by the text of sources that
+/// Refuses operators without functions and wrong names, with the places where they are declared. Nothing can be said by the text of sources that
 /// define functions by macros of their own.
 pub fn check(sources: &[Source]) -> Result<(), BuildError> {
     let all: Vec<String> = sources.iter().map(|source| code(&source.text).map(|(_, line)| line).collect()).collect();
@@ -30,21 +32,37 @@ pub fn check(sources: &[Source]) -> Result<(), BuildError> {
         let defined = |word: &str| all.iter().any(|text| text.split(word).skip(1).any(|rest| name(rest) == operator));
         DEFINES.into_iter().any(defined)
     };
+    let mut wrong = Vec::new();
     for source in sources.iter().filter(|source| !source.is_included) {
+        let place = source.path.display();
         for (at, line) in code(&source.text) {
+            for (what, name) in names(line).filter(|(_, name)| !name.is_empty() && !is_name(name)) {
+                wrong.push((format!("{place}:{}: {name:?} cannot name {what}", at + 1), NAMES.to_owned()));
+            }
             for operator in line.split(DECLARES).skip(1).map(name) {
                 if !operator.is_empty() && !has_function(operator) {
-                    let place = source.path.display();
-                    return Err(BuildError::new(
-                        Code::BuildFailed,
-                        format_args!("{place}:{}: the operator `{operator}` has no function", at + 1),
-                    )
-                    .hint(format_args!("write one: STYX_FUNCTION({operator}, function, …) {{ … }}")));
+                    wrong.push((
+                        format!("{place}:{}: the operator `{operator}` has no function", at + 1),
+                        format!("write one: STYX_FUNCTION({operator}, function, …) {{ … }}"),
+                    ));
                 }
             }
         }
     }
-    Ok(())
+    BuildError::of_all(Code::BuildFailed, wrong).map_or(Ok(()), Err)
+}
+
+/// The names of operators and functions in a line, each with what it names.
+fn names(line: &str) -> impl Iterator<Item = (&'static str, &str)> {
+    let argument = |rest: &'_ str| rest.split([',', ')']).next().unwrap_or_default().trim().len();
+    let operators = line.split(DECLARES).skip(1).map(|rest| ("an operator", rest));
+    let functions = DEFINES.into_iter().flat_map(move |word| {
+        line.split(word).skip(1).filter_map(|rest| Some(("a function", rest.split_once(',')?.1)))
+    });
+    operators.chain(functions).map(move |(what, rest)| {
+        let rest = rest.trim_start();
+        (what, &rest[..argument(rest)])
+    })
 }
 
 /// Lines without their comments, counted from 0.
@@ -102,6 +120,10 @@ mod tests {
             (&["STYX_OPERATOR(a)\nSTYX_CALLABLE(a, f, void)"], lonely("0.c:1", "a")),
             (&["// STYX_OPERATOR(a)\n/* STYX_OPERATOR(b)\nSTYX_OPERATOR(c) */\nint x; /* y */"], None),
             (&["STYX_OPERATOR(a)", "included STYX_FUNCTION(a, f, void, \"\") {}\nSTYX_OPERATOR(b)"], None),
+            (
+                &["STYX_OPERATOR(_a)\nSTYX_FUNCTION(_a, 2f, void, \"\") {}\nSTYX_READ_ONLY(_a, a b, void, \"\") {}"],
+                Some("0.c:1: \"_a\" cannot name an operator (2 more)".to_owned()),
+            ),
             (&["STYX_OPERATOR(a)\n#define F(n) STYX_FUNCTION(a, n, void, \"\")\nF(f) {}"], None),
         ] {
             assert_eq!(refused(texts), expected, "{texts:?}");

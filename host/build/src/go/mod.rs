@@ -61,7 +61,7 @@ impl<'a> GoGuest<'a> {
         let package = entry.unwrap_or(".").trim_start_matches("./").trim_end_matches('/');
         let package = if package.is_empty() || package == "." { ".".to_owned() } else { format!("./{package}") };
         let sources = fs::read_dir(directory.join(&package)).into_iter().flatten().flatten();
-        if !sources.into_iter().any(|file| file.path().extension().is_some_and(|extension| extension == "go")) {
+        if !sources.into_iter().any(|file| is_source(&file.path())) {
             return Err(missing(&format!("has no Go sources in {package}"))
                 .hint(format_args!("write the directory of the package main as `entry = \"…\"` in {FILE_NAME}")));
         }
@@ -123,25 +123,24 @@ impl<'a> GoGuest<'a> {
 
     /// The compiler would leave such files out without a word.
     fn check_no_cgo(&self) -> Result<(), BuildError> {
-        let package = self.directory.join(&self.package);
-        let files = fs::read_dir(&package).map_err(BuildError::io("list", &package))?;
-        let mut names: Vec<_> = files.filter_map(|file| file.ok()?.file_name().into_string().ok()).collect();
-        names.sort_unstable();
-        for name in names.iter().filter(|name| name.ends_with(".go") && !name.ends_with("_test.go")) {
-            let path = package.join(name);
-            let text = fs::read_to_string(&path).map_err(BuildError::io("read", &path))?;
-            let imports_c = |line: &str| matches!(line.split("//").next().map(str::trim), Some("import \"C\""));
-            if let Some(at) = text.lines().position(imports_c) {
-                return Err(BuildError::new(
-                    Code::BuildFailed,
-                    format_args!("{name}:{}: a guest in Go cannot call C", at + 1),
-                )
-                .hint(format_args!(
-                    "write it in Go, or make the C a component of its own: [component.NAME] in {FILE_NAME}"
-                )));
-            }
+        let package = self.directory.join(self.package.trim_start_matches(['.', '/']));
+        let wrong = cgo_in(self.directory, &package)?;
+        BuildError::of_all(Code::BuildFailed, wrong).map_or(Ok(()), Err)
+    }
+
+    /// A package of which the compiler leaves out all files, if that is what it says.
+    fn left_out(&self, tail: &str) -> Option<BuildError> {
+        let (_, package) = tail.split_once("build constraints exclude all Go files in ")?;
+        let package = Path::new(package.lines().next()?.trim());
+        let root = self.directory.canonicalize().ok()?;
+        if let Some(error) = BuildError::of_all(Code::BuildFailed, cgo_in(&root, package).ok()?) {
+            return Some(error);
         }
-        Ok(())
+        let shown = package.strip_prefix(&root).unwrap_or(package).display();
+        Some(
+            BuildError::new(Code::BuildFailed, format_args!("no file of the package {shown} is for a guest"))
+                .hint("it is built with GOOS=wasip1, GOARCH=wasm and without cgo: add a file that is for that, or do without the package"),
+        )
     }
 
     /// How a step calls the package.
@@ -155,6 +154,7 @@ impl<'a> GoGuest<'a> {
         let located = tail.lines().find_map(|line| located(line.trim()));
         let error = |message: &str| BuildError::new(Code::BuildFailed, message);
         let fails = match located {
+            None if let Some(error) = self.left_out(&tail) => error,
             _ if tail.contains("function main is undeclared") => error(&format!("{} has no main", self.name()))
                 .hint("add `func main() {}`: it is not run, but Go asks for it"),
             _ if tail.contains("requires exactly one main package") => error(&format!(
@@ -177,6 +177,30 @@ impl<'a> GoGuest<'a> {
     }
 }
 
+/// Where a package's files call C, and what to do about it.
+fn cgo_in(root: &Path, package: &Path) -> Result<Vec<(String, String)>, BuildError> {
+    let files = fs::read_dir(package).map_err(BuildError::io("list", package))?;
+    let mut paths: Vec<_> = files.filter_map(|file| Some(file.ok()?.path())).filter(|path| is_source(path)).collect();
+    paths.sort_unstable();
+    let mut found = Vec::new();
+    for path in paths {
+        let bytes = fs::read(&path).map_err(BuildError::io("read", &path))?;
+        let imports_c = |line: &str| matches!(line.split("//").next().map(str::trim), Some("import \"C\"" | "\"C\""));
+        if let Some(at) = String::from_utf8_lossy(&bytes).lines().position(imports_c) {
+            let shown = path.strip_prefix(root).unwrap_or(&path).display();
+            let hint = format!("write it in Go, or make the C a component of its own: [component.NAME] in {FILE_NAME}");
+            found.push((format!("{shown}:{}: a guest in Go cannot call C", at + 1), hint));
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a file is a source of Go, and no test.
+fn is_source(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.ends_with(".go") && !name.ends_with("_test.go")
+}
+
 /// All sources of a module that are no tests.
 fn find_sources(root: &Path, within: &Path, sources: &mut Vec<Source>) -> Result<(), BuildError> {
     let directory = root.join(within);
@@ -189,7 +213,7 @@ fn find_sources(root: &Path, within: &Path, sources: &mut Vec<Source>) -> Result
             if !text.starts_with(['.', '_']) && !["target", "testdata", "vendor"].contains(&text.as_ref()) {
                 find_sources(root, &path, sources)?;
             }
-        } else if text.ends_with(".go") && !text.ends_with("_test.go") {
+        } else if is_source(&path) {
             let text = fs::read(&file).map_err(BuildError::io("read", &file))?;
             sources.push(Source { path, text: String::from_utf8_lossy(&text).into_owned() });
         }

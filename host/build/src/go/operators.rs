@@ -1,12 +1,14 @@
-//! Operators that a project declares and never mentions again: they have no function.
+//! Operators that a project declares and never mentions again, which have no function; and names that nothing may have.
 //!
 //! By their text alone: whoever registers functions in some other way is found when the server asks the component.
 
 use std::path::PathBuf;
 
 use crate::error::{BuildError, Code};
+use crate::manifest::{NAMES, is_name};
 
 const DECLARES: &str = "NewOperator(";
+const REGISTERS: &str = "styx.Register(";
 /// With a type of state, an operator is something without functions too.
 const HAS_STATE: &str = "StateType";
 
@@ -17,10 +19,15 @@ pub struct Source {
     pub text: String,
 }
 
-/// Refuses an operator without functions, with the place where it is declared.
+/// Refuses operators without functions, and wrong names, with the places where they are declared.
 pub fn check(sources: &[Source]) -> Result<(), BuildError> {
+    let mut wrong = Vec::new();
     for source in sources {
         for (at, line) in code(&source.text) {
+            for (what, name) in names(line).filter(|(_, name)| !is_name(name)) {
+                let place = source.path.display();
+                wrong.push((format!("{place}:{}: {name:?} cannot name {what}", at + 1), NAMES.to_owned()));
+            }
             let Some(variable) = declared(line) else { continue };
             let statement: String = source.text.lines().skip(at).take_while(|line| !line.trim().is_empty()).collect();
             let is_mentioned = || {
@@ -31,15 +38,24 @@ pub fn check(sources: &[Source]) -> Result<(), BuildError> {
             };
             if !statement.contains(HAS_STATE) && !is_mentioned() {
                 let place = source.path.display();
-                return Err(BuildError::new(
-                    Code::BuildFailed,
-                    format_args!("{place}:{}: the operator `{variable}` has no function", at + 1),
-                )
-                .hint(format_args!("register one: `var _ = styx.Register({variable}, …)`")));
+                wrong.push((
+                    format!("{place}:{}: the operator `{variable}` has no function", at + 1),
+                    format!("register one: `var _ = styx.Register({variable}, …)`"),
+                ));
             }
         }
     }
-    Ok(())
+    BuildError::of_all(Code::BuildFailed, wrong).map_or(Ok(()), Err)
+}
+
+/// The names of operators and functions that a line gives as plain texts, each with what it names.
+fn names(line: &str) -> impl Iterator<Item = (&'static str, &str)> {
+    let operators = line.split("styx.NewOperator(").skip(1).map(|rest| ("an operator", rest));
+    let functions = line.split(REGISTERS).skip(1).filter_map(|rest| Some(("a function", rest.split_once(',')?.1)));
+    operators.chain(functions).filter_map(|(what, rest)| {
+        let (name, _) = rest.trim_start().strip_prefix('"')?.split_once('"')?;
+        (!name.contains('\\')).then_some((what, name))
+    })
 }
 
 /// Lines without their comments, counted from 0.
@@ -101,6 +117,11 @@ mod tests {
             (&["var a = styx.NewOperator(\"a\",\n\tstyx.StateType[int]())\n\nvar b = 1"], None),
             (&["register(styx.NewOperator(\"a\"))", "// var a = styx.NewOperator(\"a\")"], None),
             (&["var a = pair(1, styx.NewOperator(\"a\"))"], None),
+            (
+                &["register(styx.NewOperator(\"_a\"))\nvar f = styx.Register(a, \"2f\", f)\nother.Register(a, \"/\")"],
+                Some("0.go:1: \"_a\" cannot name an operator (1 more)".to_owned()),
+            ),
+            (&["var f = styx.Register(a, name, f) // styx.NewOperator(\"_\")\nstyx.Register(a, \"f-1\", f)"], None),
         ] {
             assert_eq!(refused(texts), expected, "{texts:?}");
         }

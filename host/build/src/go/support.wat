@@ -1,8 +1,9 @@
 ;; What a Go guest has instead of an operating system. Merged into the guest's own module, so that these are plain calls.
 ;;
 ;; Time and random numbers are the transaction's; standard output and error become log lines; there is nothing else: calls
-;; that are not here return an error. Imports of the host are called only while a function runs (`running`): while the
-;; host lowers values into the guest's memory it cannot be called, and the collector may run then and ask for the time.
+;; that are not here return an error. Imports of the host are called only while a function runs (`running`), but for the
+;; log, which has what ends the start too. While the host lowers values into the guest's memory it cannot be called at all
+;; (`lowering`), and the collector may run then and ask for the time.
 (module
   (import "styx:guest/context@0.2.0" "random" (func $host_random (result i64)))
   (import "styx:guest/logging@0.2.0" "log" (func $host_log (param i32 i32 i32)))
@@ -12,6 +13,7 @@
   (import "guest" "memory" (memory 0))
 
   (global $running (mut i32) (i32.const 0))
+  (global $lowering (mut i32) (i32.const 0))
   ;; Where values are lowered to: a region of the guest's, used as a stack.
   (global $base (mut i32) (i32.const 0))
   (global $next (mut i32) (i32.const 0))
@@ -54,7 +56,9 @@
       (else
         (local.set $was_running (global.get $running))
         (global.set $running (i32.const 0))
+        (global.set $lowering (i32.const 1))
         (local.set $at (call $guest_allocate (local.get $size)))
+        (global.set $lowering (i32.const 0))
         (global.set $running (local.get $was_running))))
     (if (local.get $old_size)
       (then (memory.copy (local.get $at) (local.get $old)
@@ -137,7 +141,7 @@
     (i32.const 0))
 
   (func $end_line
-    (if (i32.and (global.get $running) (i32.ne (global.get $line_length) (i32.const 0)))
+    (if (i32.and (i32.eqz (global.get $lowering)) (i32.ne (global.get $line_length) (i32.const 0)))
       (then
         (call $make_utf8)
         (call $host_log (global.get $line_level) (global.get $line) (global.get $line_length))))

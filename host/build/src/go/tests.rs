@@ -75,7 +75,20 @@ fn what_does_not_build_says_where_and_what_to_do() {
         error.starts_with("BUILD_FAILED: counter: c.go:3: a guest in Go cannot call C; write it in Go, "),
         "{error}"
     );
+    let error = fails(&source, &[("c.go", "package main\n\nimport (\n\t\"C\"\n)\n")]);
+    assert!(error.starts_with("BUILD_FAILED: counter: c.go:4: a guest in Go cannot call C; "), "{error}");
     fs::remove_file(source.join("c.go")).unwrap();
+    let uses_lib = counter("\t_ \"counter/lib\"\n", body);
+    let error = fails(&source, &[("main.go", &uses_lib), ("lib/lib.go", "package lib\n\nimport \"C\"\n")]);
+    assert!(error.starts_with("BUILD_FAILED: counter: lib/lib.go:3: a guest in Go cannot call C; "), "{error}");
+    let error = fails(&source, &[("lib/lib.go", "//go:build windows\n\npackage lib\n")]);
+    assert!(error.starts_with("BUILD_FAILED: counter: no file of the package lib is for a guest; "), "{error}");
+    let error = main(&counter("", body).replace("\"add\"", "\"_add\""));
+    assert!(
+        error.starts_with("BUILD_FAILED: counter: main.go:15: \"_add\" cannot name a function; a name is a letter"),
+        "{error}"
+    );
+    write(&source, &[("main_test.go", "package main\n")]);
     fs::remove_file(source.join("main.go")).unwrap();
     let error = fails(&source, &[]);
     assert!(error.starts_with("BAD_PROJECT: counter: counter has no Go sources in .; "), "{error}");

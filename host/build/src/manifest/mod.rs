@@ -253,15 +253,21 @@ impl Manifest {
 
 /// The names of apps, components and operators.
 pub fn check_name(what: &str, name: &str) -> Result<(), BuildError> {
-    let mut letters = name.chars();
-    let valid = letters.next().is_some_and(|first| first.is_ascii_alphabetic())
-        && letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-')
-        && name.len() <= 64;
-    if valid {
+    if is_name(name) {
         return Ok(());
     }
-    Err(BuildError::new(Code::BadManifest, format_args!("{name:?} cannot name {what}"))
-        .hint("a name is a letter, then letters, digits, `_` and `-`, at most 64"))
+    Err(BuildError::new(Code::BadManifest, format_args!("{name:?} cannot name {what}")).hint(NAMES))
+}
+
+/// What a name is.
+pub const NAMES: &str = "a name is a letter, then letters, digits, `_` and `-`, at most 64";
+
+/// Whether apps, components, operators and functions may be called so.
+pub fn is_name(name: &str) -> bool {
+    let mut letters = name.chars();
+    letters.next().is_some_and(|first| first.is_ascii_alphabetic())
+        && letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-')
+        && name.len() <= 64
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {

@@ -112,7 +112,15 @@ impl<'a> RustGuest<'a> {
         let _lock = cache.lock("rust")?;
         forget_modules(&self.toolchain.target_directory(cache)?.join(TARGET).join("release"))?;
         progress.step(&format!("cargo builds {}", self.manifests.package));
-        let (finished, first) = command::run_noting(&mut cargo, progress, |line| line.strip_prefix("error: "))?;
+        let (mut finished, first) = command::run_noting(&mut cargo, progress, error_in)?;
+        if !finished.succeeded && is_cut_off(&finished.tail) {
+            // What has no Cargo.lock asks for newer crates, though those that are there would do.
+            progress.step(&format!("cargo builds {} without a network", self.manifests.package));
+            let (again, _) = command::run_noting(cargo.arg("--offline"), progress, error_in)?;
+            if again.succeeded {
+                finished = again;
+            }
+        }
         if !finished.succeeded {
             return Err(explain(&self.manifests.package, first.as_deref(), finished.tail));
         }
@@ -146,15 +154,32 @@ fn explain(package: &str, first: Option<&str>, tail: String) -> BuildError {
     } else if let Some(script) = script {
         error(format!("the crate {script} does not build: its build script fails"))
             .hint("a component takes crates in pure Rust, without C; cargo's output says more")
-    } else if tail.contains("download") || tail.contains("network") {
+    } else if is_cut_off(&tail) {
         error(format!("cargo does not reach where the crates are that {package} depends on"))
             .hint("build once with a network, what was downloaded is kept; see cargo's output")
     } else if let Some(line) = first {
-        error(format!("Cargo.toml: {line}")).hint("mend it there; cargo's output says more")
+        let cause = if line.starts_with("failed to parse manifest") { root_cause(&tail) } else { None };
+        error(format!("Cargo.toml: {}", cause.unwrap_or(line))).hint("mend it there; cargo's output says more")
     } else {
         error(format!("{package} does not compile")).hint("see cargo's output")
     };
     error.output(tail)
+}
+
+/// What is wrong, if a line of cargo's says so and has no place.
+fn error_in(line: &str) -> Option<&str> {
+    line.strip_prefix("error: ")
+}
+
+/// Whether cargo says that it does not reach what it would download.
+fn is_cut_off(tail: &str) -> bool {
+    tail.contains("download of ") || tail.contains("failed to download") || tail.contains("network")
+}
+
+/// What cargo says at last of the causes of its error.
+fn root_cause(tail: &str) -> Option<&str> {
+    let (_, causes) = tail.rsplit_once("Caused by:")?;
+    causes.lines().map(str::trim).find(|line| !line.is_empty())
 }
 
 /// The first error that the compiler has a place for: `src/lib.rs:3:5`, and what is wrong there.
@@ -250,6 +275,13 @@ mod tests {
         assert_eq!(
             said(Some("no wasm"), "error: no wasm\n  --> /x/getrandom/src/lib.rs:4:1"),
             "BUILD_FAILED: /x/getrandom/src/lib.rs:4:1: no wasm; a crate that it depends on does not compile for a component: take other features of it, or another one"
+        );
+        assert_eq!(
+            said(
+                Some("failed to parse manifest at `/x/Cargo.toml`"),
+                "error: failed to parse manifest at `/x/Cargo.toml`\n\nCaused by:\n  can't find library `bank`, rename file to `src/lib.rs` or specify lib.path"
+            ),
+            "BUILD_FAILED: Cargo.toml: can't find library `bank`, rename file to `src/lib.rs` or specify lib.path; mend it there; cargo's output says more"
         );
         assert_eq!(said(None, "killed"), "BUILD_FAILED: bank does not compile; see cargo's output");
     }

@@ -20,6 +20,8 @@ use crate::progress::Progress;
 const RUSTUP_TIME: Duration = Duration::from_secs(90);
 /// After a failure, how long it is not tried again.
 const RUSTUP_PAUSE: Duration = Duration::from_secs(3600);
+/// Oldest Rust that the SDK compiles with.
+const MINIMUM: (u32, u32) = (1, 88);
 /// Directory of a distribution's toolchain.
 const SYSTEM: &str = "/usr/bin";
 
@@ -61,7 +63,7 @@ enum Linker {
 impl Toolchain {
     /// Finds one; `directory` matters because a crate may pin its toolchain.
     pub fn find(directory: &Path, cache: &Cache, progress: &dyn Progress) -> Result<Self, BuildError> {
-        let first = Compiler::probe(None, directory);
+        let (first, old) = Self::new_enough(Compiler::probe(None, directory));
         if let Some(compiler) = first.clone().filter(Compiler::has_target) {
             return Ok(Self::new(compiler, StandardLibrary::Prebuilt));
         }
@@ -71,7 +73,7 @@ impl Toolchain {
         {
             return Ok(Self::new(compiler, StandardLibrary::Prebuilt));
         }
-        let system = Compiler::probe(Some(Path::new(SYSTEM)), directory);
+        let (system, old_system) = Self::new_enough(Compiler::probe(Some(Path::new(SYSTEM)), directory));
         if let Some(compiler) = system.clone().filter(Compiler::has_target) {
             return Ok(Self::new(compiler, StandardLibrary::Prebuilt));
         }
@@ -80,11 +82,23 @@ impl Toolchain {
                 return Ok(Self::new(compiler, StandardLibrary::FromSource));
             }
         }
-        Err(match first {
-            Some(_) => BuildError::new(Code::ToolchainMissing, format_args!("the Rust toolchain cannot build for {TARGET}"))
+        let old = old.or(old_system);
+        Err(match (first, old) {
+            (Some(_), _) => BuildError::new(Code::ToolchainMissing, format_args!("the Rust toolchain cannot build for {TARGET}"))
                 .hint(format_args!("run `rustup target add {TARGET}`, or install the distribution's sources of Rust and lld (Debian: rust-src and lld)")),
-            None => BuildError::new(Code::ToolchainMissing, "there is no Rust toolchain").hint("install one with rustup, or the distribution's cargo, rust-src and lld"),
+            (None, Some(release)) => BuildError::new(Code::ToolchainMissing, format_args!("Rust {release} is too old to build with"))
+                .hint(format_args!("install Rust {}.{} or newer: `rustup update`", MINIMUM.0, MINIMUM.1)),
+            (None, None) => BuildError::new(Code::ToolchainMissing, "there is no Rust toolchain").hint("install one with rustup, or the distribution's cargo, rust-src and lld"),
         })
+    }
+
+    /// A compiler that will do; or the release of one that is too old.
+    fn new_enough(compiler: Option<Compiler>) -> (Option<Compiler>, Option<String>) {
+        let Some(compiler) = compiler else { return (None, None) };
+        match compiler.release() {
+            Some(release) if number(release) < MINIMUM => (None, Some(release.to_owned())),
+            _ => (Some(compiler), None),
+        }
     }
 
     fn new(compiler: Compiler, standard_library: StandardLibrary) -> Self {
@@ -163,6 +177,10 @@ impl Compiler {
         self.sysroot.join("lib/rustlib/src/rust/library/std/Cargo.toml").is_file()
     }
 
+    fn release(&self) -> Option<&str> {
+        self.version.lines().find_map(|line| line.strip_prefix("release: "))
+    }
+
     fn linker(&self) -> Linker {
         let host = self.version.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
         if self.sysroot.join("lib/rustlib").join(host).join("bin/rust-lld").is_file() {
@@ -176,6 +194,12 @@ impl Compiler {
         });
         linkers.max().map_or(Linker::None, |(_, linker)| Linker::System(linker))
     }
+}
+
+/// The first two numbers of a release.
+fn number(release: &str) -> (u32, u32) {
+    let mut numbers = release.split('.').map(|part| part.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
 /// Lets rustup get the target; false if there is no rustup, or it fails, or failed not long ago.
@@ -196,4 +220,25 @@ fn rustup_adds_target(directory: &Path, cache: &Cache, progress: &dyn Progress) 
         fs::write(&failure, finished.tail).map_err(BuildError::io("write", &failure))?;
     }
     Ok(finished.succeeded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_older_than_the_sdk_takes_is_too_old() {
+        let found = |release: &str| {
+            let version = format!("rustc {release}\nhost: x\nrelease: {release}\nLLVM version: 1");
+            let compiler = Compiler { directory: None, sysroot: PathBuf::new(), version };
+            let (compiler, old) = Toolchain::new_enough(Some(compiler));
+            (compiler.is_some(), old)
+        };
+        assert_eq!(found("1.60.0"), (false, Some("1.60.0".to_owned())));
+        assert_eq!(found("1.88.0"), (true, None));
+        assert_eq!(found("2.0.0-nightly"), (true, None));
+        let (major, minor) = MINIMUM;
+        let said = format!("rust-version = \"{major}.{minor}\"");
+        assert!(crate::sdk::Sdk::Rust.file("Cargo.toml").contains(&said), "{said}");
+    }
 }

@@ -69,9 +69,16 @@ impl<'a> TypeScriptGuest<'a> {
         let bundle = output.path().join("bundle.json");
         let request = Request { directory: self.directory, entry: &self.entry, sdk: &sdk, output: &bundle };
         progress.step(&format!("esbuild bundles {}", self.entry));
-        match worker::build(&request, |line| progress.detail(line)) {
+        let mut others = Vec::new();
+        let said = |line: &str| {
+            progress.detail(line);
+            others.push(line.to_owned());
+        };
+        match worker::build(&request, said) {
             Some(Answer { error: None }) => {}
-            Some(Answer { error: Some(line) }) => return Err(BuildError::new(Code::BuildFailed, line)),
+            Some(Answer { error: Some(line) }) => {
+                return Err(BuildError::new(Code::BuildFailed, line).output(others.join("\n")));
+            }
             None => self.bundle(&request, progress)?,
         }
         self.load(&bundle, &engine(&sdk, cache, progress)?, progress)
@@ -106,9 +113,10 @@ impl<'a> TypeScriptGuest<'a> {
         if finished.succeeded {
             return Ok(());
         }
-        let line = finished.tail.lines().rev().find_map(|line| line.strip_prefix("error: "));
-        Err(match line {
-            Some(line) => BuildError::new(Code::BuildFailed, line),
+        let lines: Vec<&str> = finished.tail.lines().collect();
+        let at = lines.iter().rposition(|line| line.starts_with("error: "));
+        Err(match at.and_then(|at| Some((lines[at].strip_prefix("error: ")?, &lines[..at]))) {
+            Some((line, others)) => BuildError::new(Code::BuildFailed, line).output(others.join("\n")),
             None => BuildError::new(Code::BuildFailed, format_args!("{} cannot be bundled", self.entry))
                 .hint("see the tool's output")
                 .output(finished.tail),

@@ -177,7 +177,18 @@ async fn one_goes_back_to_an_older_snapshot() {
     assert_eq!(Process::start(&data, NEVER).await.position().await.0, epoch);
     let none = directory.path().join("none");
     refused(&["snapshots", "verify", "--data-dir", none.to_str().unwrap()], "NO_SNAPSHOTS", "there are no snapshots");
-    refused(&["snapshots", "verify", "99", "--data-dir", &text], "SNAPSHOT_STORE", "there is no snapshot 99");
+    let nowhere = directory.path().join("nowhere");
+    let export = ["export", nowhere.to_str().unwrap(), "--sequence", "99"];
+    for verb in [&["verify", "99"][..], &["restore", "99"], &export] {
+        let asked = [&["snapshots"], verb, &["--data-dir", &text]].concat();
+        refused(&asked, "NO_SNAPSHOTS", "there is no snapshot 99");
+        // The server is stopped: what it points to works without one.
+        let (_, value) = styx(&asked);
+        let hint = value["error"]["hint"].as_str().unwrap();
+        let list: Vec<_> = hint.split('`').nth(1).unwrap().split(' ').skip(1).collect();
+        assert_eq!(list[..3], ["snapshots", "list", "--store"], "{hint}");
+        assert!(!done(&list)["snapshots"].as_array().unwrap().is_empty(), "{hint}");
+    }
     assert!(!none.exists(), "looking makes no directory");
 }
 

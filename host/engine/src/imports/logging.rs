@@ -42,7 +42,9 @@ pub(crate) fn level_of(discriminant: u32) -> Option<LogLevel> {
 pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>) -> Result<()> {
     linker.func_wrap("log", |mut cx: StoreContextMut<'_, Guest>, (level, message): (Level, WasmStr)| {
         if !cx.data().is_called() {
-            return Ok(()); // At start-up and in `describe` nobody listens.
+            let message = clip_line(&message.to_str(&cx)?).to_owned();
+            cx.data_mut().say(&message);
+            return Ok(());
         }
         with_attempt(&mut cx, |cx, attempt| {
             let message = message.to_str(cx)?;

@@ -86,15 +86,21 @@ pub(super) fn describe(component: &LinkedComponent) -> Result<Described, UploadE
         Bounds { denied, memory_max, fuel: FuelBound::Host(fuel) }
     };
     let start = bounds(&store, limits::START_FUEL);
-    let instance =
-        started.map_err(|error| failed(outcome::of_trap(&error, "the component, starting,", start).message))?;
+    let trapped = |store: &Store<Guest>, error, running, bounds| {
+        let message = outcome::of_trap(&error, running, bounds).message;
+        failed(match store.data().said() {
+            Some(line) => format!("{message}: {line}"),
+            None => message,
+        })
+    };
+    let instance = started.map_err(|error| trapped(&store, error, "the component, starting,", start))?;
     let describe = instance.get_typed_func::<(), (Description,)>(&mut store, component.describe).map_err(mismatch)?;
     instance::Instance::check_type(&instance, &mut store, component).map_err(mismatch)?;
     let memory = store.data().memory.used as u64;
     store.set_fuel(FUEL).expect("fuel is on");
     let described = describe.call(&mut store, ());
     let end = bounds(&store, FUEL);
-    let (description,) = described.map_err(|error| failed(outcome::of_trap(&error, "describe", end).message))?;
+    let (description,) = described.map_err(|error| trapped(&store, error, "describe", end))?;
     let (sdk, operators) = check(description).map_err(failed)?;
     Ok(Described { sdk, operators, memory })
 }

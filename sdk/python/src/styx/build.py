@@ -164,15 +164,28 @@ def _explain(text: str, paths: list[Path], entry: str, deps: Path | None = None)
 
 def _line_of(report: dict[str, Any], paths: list[Path], entry: str, deps: Path | None) -> str:
     message, file = report["message"], report["file"]
-    if deps is not None and "import" in report:
-        native = _native(report["import"], paths, deps.resolve())
-        if native is not None:
+    if "import" in report:
+        own = _own_native(report["import"]["name"], paths)
+        native = _native(report["import"], paths, deps.resolve()) if deps is not None else None
+        if own is not None:
+            message = f"{own} is native code, which a component cannot load: write the module in Python"
+        elif deps is not None and native is not None:
             package = native.relative_to(deps.resolve()).parts[0].partition(".")[0]
             message = (
                 f"the package {package!r} has native code ({native.name}), which a component cannot load: "
                 "take one in pure Python"
             )
     return f"{entry}: {message}" if file is None else f"{_host_path(file, paths)}:{report['line']}: {message}"
+
+
+def _own_native(name: str | None, paths: list[Path]) -> str | None:
+    """The project's file of native code that an import which failed has asked for."""
+    if not name or len(paths) < 3:
+        return None
+    project = paths[2]
+    *packages, module = name.split(".")
+    found = sorted(project.joinpath(*packages).glob(f"{module}.*so"))
+    return str(found[0].relative_to(project)) if found else None
 
 
 def _native(asked: dict[str, Any], paths: list[Path], deps: Path) -> Path | None:
