@@ -20,3 +20,29 @@ node "$tools/sdk/tools/test.mjs" "$tools/sdk"
 for guest in guests/*-typescript guests/{conformance,journey}/typescript; do
   if compgen -G "$guest/*.test.ts" >/dev/null; then node "$tools/sdk/tools/test.mjs" "$guest"; fi
 done
+
+# What fails is shown with its place in the project.
+failing=$(mktemp -d)
+trap 'rm -r "$failing"' EXIT
+cat >"$failing/fails.ts" <<'END'
+import { operator } from "styx-sdk";
+
+export const fails = operator("fails", {
+  now(ctx): void {
+    (ctx.state.get() as { missing: { member: string } }).missing.member;
+  },
+});
+END
+cat >"$failing/fails.test.ts" <<'END'
+import { test } from "node:test";
+import { Host } from "styx-sdk/testing";
+import { fails } from "./fails.js";
+
+test("fails", () => {
+  new Host([fails]).call(fails, "a").now();
+});
+END
+if shown=$(node "$tools/sdk/tools/test.mjs" "$failing"); then echo "a test that fails did not"; exit 1; fi
+for place in fails.ts:5 fails.test.ts:6; do
+  [[ $shown == *"/$place:"* ]] || { echo "$shown"; echo "$place is not shown"; exit 1; }
+done

@@ -12,7 +12,7 @@ const SUPPORTED = { "async-await": false, "async-generator": false, "for-await":
 /** What QuickJS knows, apart from that. */
 const TARGET = "es2022";
 
-/** Bundles a module that is given as text. */
+/** Bundles a module that is given as text. `map` is the source map, with whole paths. */
 export async function bundle({ directory, sdk, text, component }) {
   let result;
   try {
@@ -52,7 +52,9 @@ export async function bundle({ directory, sdk, text, component }) {
   }
   const code = result.outputFiles.find((file) => !file.path.endsWith(".map")).text;
   const map = JSON.parse(result.outputFiles.find((file) => file.path.endsWith(".map")).text);
-  return { code, lines: linesOf(map, sdk, directory) };
+  const lines = linesOf(map, sdk, directory);
+  map.sources = map.sources.map((source) => path.resolve(directory, source));
+  return { code, lines, map };
 }
 
 function lineOf(directory, { text, location }) {
