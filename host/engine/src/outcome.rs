@@ -89,7 +89,10 @@ pub(crate) fn of_trap_on(
         Some(Trap::UnreachableCodeReached) => last_words,
         _ => None,
     };
-    Abort::new(Code::GuestTrap, format!("{running} on {key:?} trapped: {}", why.map_or_else(|| said(error), str::to_owned)))
+    Abort::new(
+        Code::GuestTrap,
+        format!("{running} on {key:?} trapped: {}", why.map_or_else(|| said(error), str::to_owned)),
+    )
 }
 
 /// As [`of_trap_on`], of what runs on no entity.
