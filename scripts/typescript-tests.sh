@@ -46,3 +46,12 @@ if shown=$(node "$tools/sdk/tools/test.mjs" "$failing"); then echo "a test that 
 for place in fails.ts:5 fails.test.ts:6; do
   [[ $shown == *"/$place:"* ]] || { echo "$shown"; echo "$place is not shown"; exit 1; }
 done
+
+# A component is the same to the byte wherever the SDK lies.
+mkdir -p "$failing/elsewhere/deeper"
+for place in "$failing" "$failing/elsewhere/deeper"; do
+  cp -r sdk/typescript "$place/sdk"
+  ln -s "$PWD/$tools/node_modules" "$place/sdk/tools/node_modules"
+  node "$place/sdk/tools/build.mjs" guests/ycsb-typescript ycsb.ts --sdk "$place/sdk" -o "$place/bundle.json"
+done
+cmp "$failing/bundle.json" "$failing/elsewhere/deeper/bundle.json"

@@ -50,7 +50,9 @@ export async function bundle({ directory, sdk, text, component }) {
     process.stderr.write(`${lines.join("\n")}\n`);
     throw new BuildFailure(lines[0]);
   }
-  const code = result.outputFiles.find((file) => !file.path.endsWith(".map")).text;
+  const bundled = result.outputFiles.find((file) => !file.path.endsWith(".map")).text;
+  // Where this machine has the SDK is not in a component: the same sources are the same bytes everywhere.
+  const code = `\n${bundled}`.replaceAll(`\n// ${path.relative(directory, sdk)}/`, "\n// styx-sdk/").slice(1);
   const map = JSON.parse(result.outputFiles.find((file) => file.path.endsWith(".map")).text);
   const lines = linesOf(map, sdk, directory);
   map.sources = map.sources.map((source) => path.resolve(directory, source));
@@ -91,7 +93,7 @@ function linesOf(map, sdk, directory) {
     }
     lines.push(found);
   }
-  return { files: map.sources, lines };
+  return { files: map.sources.map((source, at) => (isOwn[at] ? source : "")), lines };
 }
 
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
