@@ -20,10 +20,33 @@ node "$tools/sdk/tools/test.mjs" "$tools/sdk"
 for guest in guests/*-typescript guests/{conformance,journey}/typescript; do
   if compgen -G "$guest/*.test.ts" >/dev/null; then node "$tools/sdk/tools/test.mjs" "$guest"; fi
 done
+scratch=$(mktemp -d)
+trap 'rm -r "$scratch"' EXIT
+# The code in the README is an app, another operator, and the app's test.
+readme=$scratch/readme
+mkdir "$readme"
+block() { awk -v wanted="$1" '/^```ts$/ { n++; inside = 1; next } /^```/ { inside = 0 } inside && n == wanted' sdk/typescript/README.md; }
+block 1 >"$readme/shop.ts"
+block 2 >"$readme/shelf.ts"
+block 3 >"$readme/shop.test.ts"
+cat >"$readme/shelf.test.ts" <<'END'
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Host } from "styx-sdk/testing";
+import { shelf } from "./shelf.js";
+
+test("what was there before is migrated", () => {
+  const host = new Host([shelf]);
+  host.put(shelf, "a", { count: 3 });
+  assert.equal(host.call(shelf, "a").take(1), 2);
+  assert.deepEqual(host.get(shelf, "a"), { pieces: 2 });
+});
+END
+node "$tools/sdk/tools/test.mjs" "$readme"
 
 # What fails is shown with its place in the project.
-failing=$(mktemp -d)
-trap 'rm -r "$failing"' EXIT
+failing=$scratch/failing
+mkdir "$failing"
 cat >"$failing/fails.ts" <<'END'
 import { operator } from "styx-sdk";
 
@@ -48,10 +71,12 @@ for place in fails.ts:5 fails.test.ts:6; do
 done
 
 # A component is the same to the byte wherever the SDK lies.
-mkdir -p "$failing/elsewhere/deeper"
-for place in "$failing" "$failing/elsewhere/deeper"; do
+near=$scratch/sdk
+far=$scratch/elsewhere/deeper
+mkdir -p "$near" "$far"
+for place in "$near" "$far"; do
   cp -r sdk/typescript "$place/sdk"
   ln -s "$PWD/$tools/node_modules" "$place/sdk/tools/node_modules"
   node "$place/sdk/tools/build.mjs" guests/ycsb-typescript ycsb.ts --sdk "$place/sdk" -o "$place/bundle.json"
 done
-cmp "$failing/bundle.json" "$failing/elsewhere/deeper/bundle.json"
+cmp "$near/bundle.json" "$far/bundle.json"

@@ -286,7 +286,7 @@ async fn a_server_that_starts_is_waited_for() {
     let server = program(&["server", "--admin-addr", &admin, "--ingress-addr", &ingress]).spawn().unwrap();
     let told = deploying.wait_with_output().await.unwrap().stderr;
     let told = String::from_utf8(told).unwrap();
-    assert!(told.contains("BAD_MANIFEST"), "{told}");
+    assert!(told.contains("limits.fuel is 1000000000000"), "{told}");
     drop(server);
 }
 
