@@ -89,7 +89,6 @@ fn the_readme_has_this_code() {
     let blocks: Vec<&str> = readme.split("```rust\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
     assert_eq!(blocks.len(), 3);
     for block in blocks {
-        // What is used is named once per module.
         assert!(here.contains(&words(block)), "{block}");
     }
 }
