@@ -185,20 +185,6 @@ impl<'a> GoGuest<'a> {
     }
 }
 
-/// All files of a directory, with the path that each has below another one.
-fn list(directory: &Path, below: &Path, files: &mut Vec<(PathBuf, PathBuf)>) -> Result<(), BuildError> {
-    for entry in fs::read_dir(directory).map_err(BuildError::io("list", directory))? {
-        let path = entry.map_err(BuildError::io("list", directory))?.path();
-        let there = below.join(path.file_name().unwrap_or_default());
-        if path.is_dir() {
-            list(&path, &there, files)?;
-        } else {
-            files.push((there, path));
-        }
-    }
-    Ok(())
-}
-
 /// All sources of a module that are no tests.
 fn find_sources(root: &Path, within: &Path, sources: &mut Vec<Source>) -> Result<(), BuildError> {
     let directory = root.join(within);
@@ -245,6 +231,20 @@ fn componentize(module: &[u8]) -> Result<Vec<u8>, BuildError> {
     wit_component::embed_component_metadata(&mut linked, &resolve, world, StringEncoding::UTF8)
         .map_err(|error| fails("the contract cannot be embedded", &error))?;
     component::encode(&linked)
+}
+
+/// All files of a directory, with the path that each has below another one.
+fn list(directory: &Path, below: &Path, files: &mut Vec<(PathBuf, PathBuf)>) -> Result<(), BuildError> {
+    for entry in fs::read_dir(directory).map_err(BuildError::io("list", directory))? {
+        let path = entry.map_err(BuildError::io("list", directory))?.path();
+        let there = below.join(path.file_name().unwrap_or_default());
+        if path.is_dir() {
+            list(&path, &there, files)?;
+        } else {
+            files.push((there, path));
+        }
+    }
+    Ok(())
 }
 
 /// A path as a file of Go's own formats takes it.
