@@ -97,15 +97,39 @@ fn read(file: &Path) -> Result<String, CliError> {
 }
 
 fn shown(error: Error) -> CliError {
-    let hint = match &*error.code {
-        "BAD_URL" => {
-            return CliError::usage("BAD_URL", error.message, "give --admin-url and --ingress-url as http://host:port");
-        }
-        "UNREACHABLE" => "start a server with `styx server`, or give --admin-url and --ingress-url".to_owned(),
-        "TIMEOUT" => "the request may still be carried out; ask again with an idempotency key".to_owned(),
-        "CONNECTION" => "the server closed the connection; look at its log".to_owned(),
-        _ => error.hint,
-    };
+    if error.code == "BAD_URL" {
+        return CliError::usage("BAD_URL", error.message, "give --admin-url and --ingress-url as http://host:port");
+    }
+    let hint = hint_of(&error.code, &error.message).map_or(error.hint, str::to_owned);
     // Codes of the server are stable; there is one error in a process of the command line.
     CliError { app_code: error.app_code, ..CliError::new(error.code.leak(), error.message, hint) }
+}
+
+/// What to do when a server cannot be spoken to. The server's own errors have their hints.
+fn hint_of(code: &str, message: &str) -> Option<&'static str> {
+    Some(match code {
+        "UNREACHABLE" if message.contains("certificate") => {
+            "give --ca FILE with the authority that issued its certificate, and a URL with a name that it is for"
+        }
+        "UNREACHABLE" => "start a server with `styx server`, or give --admin-url and --ingress-url",
+        "TIMEOUT" => "the request may still be carried out; ask again with an idempotency key",
+        // How a port with TLS answers a request without.
+        "CONNECTION" if message.contains("invalid HTTP version") => "if it speaks TLS, give its URL as https://…",
+        "CONNECTION" => "the server closed the connection; look at its log",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hint_of;
+
+    #[test]
+    fn who_does_not_reach_a_server_is_told_why() {
+        let says = |code, message| hint_of(code, message).unwrap();
+        assert!(says("UNREACHABLE", "https://x: invalid peer certificate: UnknownIssuer").contains("--ca"));
+        assert!(says("UNREACHABLE", "http://x: Connection refused").contains("`styx server`"));
+        assert!(says("CONNECTION", "http://x: invalid HTTP version parsed").contains("https://"));
+        assert_eq!(hint_of("ABORTED", "no certificate"), None);
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use reqwest::Method;
 use serde_json::Value;
@@ -13,6 +13,9 @@ use crate::error::CliError;
 use crate::invoke::encode;
 use crate::output::Output;
 use crate::state::migrating::migrate;
+
+/// How long a server that was started just before is waited for.
+const START: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Options {
@@ -114,11 +117,18 @@ fn check_manifest(client: &Client, source: &Path, app: Option<&str>, force: bool
     let manifest = styx_build::manifest_of(source).map_err(crate::build::refused)?;
     let Some(app) = app.or(manifest.app.name.as_deref()) else { return Ok(()) };
     let path = format!("/v1/apps/{}/deployments?dry_run=true&force={force}", encode(app));
-    let request = client.admin(Method::POST, &path).header("content-type", "application/toml");
-    match client.send(request.body(manifest.to_text())) {
-        // A server of before knows no manifests by themselves, and checks the bundle.
-        Err(error) if error.code == "UNSUPPORTED_MEDIA_TYPE" => Ok(()),
-        answered => answered.map(|_| ()),
+    let begun = Instant::now();
+    loop {
+        let request = client.admin(Method::POST, &path).header("content-type", "application/toml");
+        match client.send(request.body(manifest.to_text())) {
+            // `styx server &` and this are often one line after the other.
+            Err(error) if error.code == "UNREACHABLE" && begun.elapsed() < START => {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            // A server of before knows no manifests by themselves, and checks the bundle.
+            Err(error) if error.code == "UNSUPPORTED_MEDIA_TYPE" => return Ok(()),
+            answered => return answered.map(|_| ()),
+        }
     }
 }
 

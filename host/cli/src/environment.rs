@@ -11,10 +11,16 @@ pub const LOG_FILTER: &str = "STYX_LOG";
 /// Holds the token to show, if no file does.
 pub const TOKEN: &str = "STYX_TOKEN";
 
-/// The filter of the log: what the flag says, or the variable, or information and worse.
+/// Who says at the levels below `info` how WebAssembly is compiled and laid out, which is nobody's question about a server.
+const COMPILER: [&str; 3] = ["wasmtime=info", "cranelift=info", "regalloc2=info"];
+
+/// The filter of the log: what the flag says, or the variable, or information and worse. A level by itself is not the
+/// compiler's.
+#[expect(clippy::disallowed_methods, reason = "this is the one place")]
 pub(crate) fn log_filter(flag: Option<&str>) -> Result<EnvFilter, CliError> {
     let Some(level) = flag else {
-        return Ok(EnvFilter::try_from_env(LOG_FILTER).unwrap_or_else(|_| EnvFilter::new("info")));
+        let said = std::env::var(LOG_FILTER).unwrap_or_default();
+        return Ok(EnvFilter::try_new(of_level(&said)).unwrap_or_else(|_| EnvFilter::new("info")));
     };
     // A word that is no level would be the name of a module, of which every line is shown.
     let known = ["error", "warn", "info", "debug", "trace", "off"];
@@ -25,7 +31,15 @@ pub(crate) fn log_filter(flag: Option<&str>) -> Result<EnvFilter, CliError> {
     if !level.contains(['=', ',']) && !known.contains(&level) {
         return Err(refused());
     }
-    EnvFilter::try_new(level).map_err(|_| refused())
+    EnvFilter::try_new(of_level(level)).map_err(|_| refused())
+}
+
+fn of_level(said: &str) -> String {
+    match said {
+        "" => "info".to_owned(),
+        "debug" | "trace" => format!("{said},{}", COMPILER.join(",")),
+        filter => filter.to_owned(),
+    }
 }
 
 /// The filter of the log of an app's own server, which whoever writes the app reads: what the variable says, or what functions
@@ -45,4 +59,21 @@ pub(crate) fn allows_color() -> bool {
 #[expect(clippy::disallowed_methods, reason = "this is the one place")]
 pub(crate) fn token() -> Option<String> {
     std::env::var(TOKEN).ok().filter(|token| !token.trim().is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_by_itself_is_not_the_compilers() {
+        let filter = |level| log_filter(Some(level)).unwrap().to_string();
+        assert_eq!(filter("info"), "info");
+        for level in ["debug", "trace"] {
+            let of_both = filter(level);
+            assert!(of_both.contains("wasmtime=info") && of_both.contains(level), "{of_both}");
+        }
+        assert_eq!(filter("wasmtime=debug"), "wasmtime=debug");
+        assert_eq!(log_filter(Some("loud")).unwrap_err().code, "CONFIG_INVALID");
+    }
 }

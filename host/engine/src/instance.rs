@@ -249,9 +249,11 @@ impl Instance {
                     FuelBound::Invocation(most)
                 };
                 Ended {
-                    result: Err(outcome::of_trap(
+                    result: Err(outcome::of_trap_on(
                         &error,
                         &context.attempt.running(),
+                        context.attempt.frame().entity.key(),
+                        context.attempt.last_words(),
                         Bounds { denied, memory_max, fuel },
                     )),
                     healthy: false,

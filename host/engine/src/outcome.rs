@@ -72,7 +72,30 @@ pub(crate) enum FuelBound {
     Transaction(u64),
 }
 
-/// Abort for the caller of a guest that trapped. `running` is the function, as `operator.function`.
+/// Abort for the caller of a guest that trapped. `running` is the function, as `operator.function`. A trap carries no
+/// message: if the guest has logged one before, that is why.
+pub(crate) fn of_trap_on(
+    error: &wasmtime::Error,
+    running: &str,
+    key: &str,
+    last_words: Option<&str>,
+    bounds: Bounds,
+) -> Abort {
+    let abort = of_trap(error, running, bounds);
+    if abort.code != Code::GuestTrap {
+        return abort;
+    }
+    let why = match error.downcast_ref::<Trap>() {
+        Some(Trap::UnreachableCodeReached) => last_words,
+        _ => None,
+    };
+    Abort::new(
+        Code::GuestTrap,
+        format!("{running} on {key:?} trapped: {}", why.map_or_else(|| said(error), str::to_owned)),
+    )
+}
+
+/// As [`of_trap_on`], of what runs on no entity.
 pub(crate) fn of_trap(error: &wasmtime::Error, running: &str, bounds: Bounds) -> Abort {
     match bounds.denied {
         Some(Denied::Memory) => {
@@ -96,24 +119,25 @@ pub(crate) fn of_trap(error: &wasmtime::Error, running: &str, bounds: Bounds) ->
         }
         None => {}
     }
+    if is_out_of_fuel(error) {
+        let why = match bounds.fuel {
+            FuelBound::Host(fuel) => format!("{fuel} units, as many as every app has"),
+            FuelBound::Invocation(fuel) => format!("{fuel} units (limits.fuel)"),
+            FuelBound::Transaction(fuel) => {
+                format!("what was left of {fuel} units for the transaction (limits.transaction_fuel)")
+            }
+        };
+        return Abort::new(Code::OutOfFuel, format!("{running} used up its fuel: {why}"));
+    }
+    Abort::new(Code::GuestTrap, format!("{running} trapped: {}", said(error)))
+}
+
+/// What the engine says of a trap, in one line.
+fn said(error: &wasmtime::Error) -> String {
     match error.downcast_ref::<Trap>() {
-        Some(Trap::OutOfFuel) => {
-            let why = match bounds.fuel {
-                FuelBound::Host(fuel) => format!("{fuel} units, as many as every app has"),
-                FuelBound::Invocation(fuel) => format!("{fuel} units (limits.fuel)"),
-                FuelBound::Transaction(fuel) => {
-                    format!("what was left of {fuel} units for the transaction (limits.transaction_fuel)")
-                }
-            };
-            Abort::new(Code::OutOfFuel, format!("{running} used up its fuel: {why}"))
-        }
-        Some(trap) => Abort::new(Code::GuestTrap, format!("{running} trapped: {}", reason(*trap))),
-        None => {
-            // One line; the root says most ("invalid utf-8", "exit", "hostcall").
-            let root = error.root_cause().to_string();
-            let line = root.lines().next().unwrap_or("unknown error");
-            Abort::new(Code::GuestTrap, format!("{running} trapped: {line}"))
-        }
+        Some(trap) => reason(*trap),
+        // The root says most ("invalid utf-8", "exit", "hostcall").
+        None => error.root_cause().to_string().lines().next().unwrap_or("unknown error").to_owned(),
     }
 }
 
@@ -129,7 +153,7 @@ fn reason(trap: Trap) -> String {
         Trap::MemoryOutOfBounds => "memory access out of bounds".into(),
         Trap::IndirectCallToNull => "call through a null pointer".into(),
         Trap::BadSignature => "call through a pointer to another type".into(),
-        Trap::UnreachableCodeReached => "unreachable code (the guest panicked or aborted)".into(),
+        Trap::UnreachableCodeReached => "unreachable code (the guest aborted)".into(),
         other => other.to_string().trim_start_matches("wasm trap: ").to_owned(),
     }
 }

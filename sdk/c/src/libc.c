@@ -65,9 +65,14 @@ int getentropy(void *to, size_t length) {
     return 0;
 }
 
-/* What assert() calls: a trap carries no message, so it is logged before. */
+/* What assert() calls: a trap carries no message, and its caller is told what was logged last. */
 _Noreturn void __assert_fail(const char *expression, const char *file, int line, const char *function) {
     styx_log(STYX_ERROR, "%s:%d: %s: assertion failed: %s", file, line, function, expression);
+    __builtin_trap();
+}
+
+_Noreturn void abort(void) {
+    styx_log(STYX_ERROR, "abort() was called");
     __builtin_trap();
 }
 

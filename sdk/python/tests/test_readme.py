@@ -1,12 +1,16 @@
 """The README's code: all of it runs."""
 
 import importlib
+import json
 import re
 import sys
 from pathlib import Path
 
 import pytest
 from conftest import GUESTS
+
+from styx import CallFailed
+from styx.testing import Host
 
 TEXT = (Path(__file__).parents[1] / "README.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
@@ -40,3 +44,22 @@ def test_a_block_runs(block, modules, monkeypatch):
 
 def test_there_are_blocks():
     assert len(BLOCKS) == 6
+
+
+def test_the_first_app_does_what_its_commands_say(modules, monkeypatch):
+    """The README of all."""
+    text = (Path(__file__).parents[3] / "README.md").read_text()
+    (block,) = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    shop = type(sys)("shop")
+    monkeypatch.setitem(sys.modules, "shop", shop)
+    exec(compile(block, "shop.py", "exec"), vars(shop))
+    host = Host(shop)
+    calls = re.findall(r"^styx call shop/(\w+)/(\w+)/(\w+) +'(.*)'(?: +# (.*))?$", text, re.MULTILINE)
+    assert len(calls) == 4
+    for operator, key, function, arguments, said in calls:
+        if said.startswith("ABORTED: "):
+            with pytest.raises(CallFailed, match=said.removeprefix("ABORTED: ")):
+                host.call(operator, key, function, *json.loads(arguments))
+        else:
+            assert host.call(operator, key, function, *json.loads(arguments)) == (int(said) if said else None)
+    assert host.get("stock", "apple") == {"pieces": 3, "price": 30}

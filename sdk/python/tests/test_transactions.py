@@ -335,6 +335,9 @@ def test_a_bug_says_what_it_is_and_where(host, how, says):
     # The traceback that a test shows leads to the app's line.
     frames = traceback.extract_tb(failed.value.__cause__.__traceback__)
     assert (line, "is_wrong") in [(frame.lineno, frame.name) for frame in frames]
+    # And leaves out what lies between them.
+    shown = str(failed.getrepr(style="short"))
+    assert "in is_wrong" in shown and "/styx/runtime.py" not in shown and "/styx/testing.py" not in shown
 
 
 @pytest.mark.parametrize(

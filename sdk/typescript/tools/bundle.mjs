@@ -12,7 +12,7 @@ const SUPPORTED = { "async-await": false, "async-generator": false, "for-await":
 /** What QuickJS knows, apart from that. */
 const TARGET = "es2022";
 
-/** Bundles a module that is given as text. */
+/** Bundles a module that is given as text. `map` is the source map, with whole paths. */
 export async function bundle({ directory, sdk, text, component }) {
   let result;
   try {
@@ -49,9 +49,13 @@ export async function bundle({ directory, sdk, text, component }) {
     const [first, ...others] = error.errors.map((each) => lineOf(directory, each));
     throw new BuildFailure(first, others);
   }
-  const code = result.outputFiles.find((file) => !file.path.endsWith(".map")).text;
+  const bundled = result.outputFiles.find((file) => !file.path.endsWith(".map")).text;
+  // Where this machine has the SDK is not in a component: the same sources are the same bytes everywhere.
+  const code = `\n${bundled}`.replaceAll(`\n// ${path.relative(directory, sdk)}/`, "\n// styx-sdk/").slice(1);
   const map = JSON.parse(result.outputFiles.find((file) => file.path.endsWith(".map")).text);
-  return { code, lines: linesOf(map, sdk, directory) };
+  const lines = linesOf(map, sdk, directory);
+  map.sources = map.sources.map((source) => path.resolve(directory, source));
+  return { code, lines, map };
 }
 
 function lineOf(directory, { text, location }) {
@@ -88,7 +92,7 @@ function linesOf(map, sdk, directory) {
     }
     lines.push(found);
   }
-  return { files: map.sources, lines };
+  return { files: map.sources.map((source, at) => (isOwn[at] ? source : "")), lines };
 }
 
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -34,12 +34,17 @@ async function run(named) {
   try {
     const bundles = [];
     for (const file of files) {
-      const { code } = await bundle({ directory, sdk, text: `import ${JSON.stringify(file)};`, component: false });
+      const { code, map } = await bundle({ directory, sdk, text: `import ${JSON.stringify(file)};`, component: false });
       const name = path.relative(directory, file).replaceAll(path.sep, "-").replace(/\.\w+$/, ".mjs");
       bundles.push(path.join(output, name));
-      fs.writeFileSync(bundles.at(-1), `globalThis.styxTypes = ${JSON.stringify(types)};\n${code}`);
+      const first = `globalThis.styxTypes = ${JSON.stringify(types)};`;
+      fs.writeFileSync(bundles.at(-1), `${first}\n${code}\n//# sourceMappingURL=${name}.map\n`);
+      map.mappings = `;${map.mappings}`; // below the first line
+      fs.writeFileSync(`${bundles.at(-1)}.map`, JSON.stringify(map));
     }
-    const ran = spawnSync(process.execPath, ["--test", "--test-reporter=spec", ...bundles], { stdio: "inherit" });
+    // What fails is shown with its place in the project, not in the bundle.
+    const flags = ["--enable-source-maps", "--test", "--test-reporter=spec"];
+    const ran = spawnSync(process.execPath, [...flags, ...bundles], { stdio: "inherit" });
     return ran.status ?? 1;
   } finally {
     fs.rmSync(output, { recursive: true });

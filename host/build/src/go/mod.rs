@@ -38,6 +38,10 @@ const SUPPORT: &str = include_str!("support.wat");
 /// Names for traps' backtraces stay in; what only a debugger reads does not.
 const LINKER_FLAGS: &str = "-ldflags=-w";
 
+/// Where a build has the SDK, in the project's directory: nothing is there, files of the cache take their places. A component
+/// says where its modules are, and it is to be the same for whoever builds it.
+const SDK_DIRECTORY: &str = ".styx-sdk";
+
 /// A Go guest about to be built.
 pub struct GoGuest<'a> {
     directory: &'a Path,
@@ -73,6 +77,7 @@ impl<'a> GoGuest<'a> {
         inputs
             .add("toolchain", &self.toolchain.version)
             .add("sdk", Sdk::Go.digest())
+            .add("sdk is at", SDK_DIRECTORY)
             .add("wit", Sdk::Wit.digest())
             .add("support", SUPPORT)
             .add("package", &self.package)
@@ -91,8 +96,11 @@ impl<'a> GoGuest<'a> {
         operators::check(&sources)?;
         let temporary = std::env::temp_dir();
         let work = tempfile::tempdir().map_err(BuildError::io("create a directory in", &temporary))?;
-        let module_file = ModuleFile::read(self.directory)?.with_sdk(&Sdk::Go.unpacked(cache)?, work.path())?;
-        let overlay = runtime::overlay(&self.toolchain.root, &self.toolchain.version, work.path())?;
+        let module_file =
+            ModuleFile::read(self.directory)?.with_sdk(&Path::new(".").join(SDK_DIRECTORY), work.path())?;
+        let mut sdk = Vec::new();
+        list(&Sdk::Go.unpacked(cache)?, Path::new(SDK_DIRECTORY), &mut sdk)?;
+        let overlay = runtime::overlay(&self.toolchain.root, &self.toolchain.version, work.path(), &sdk)?;
         let module = work.path().join("guest.wasm");
         let mut go = self.toolchain.go(self.directory, cache)?;
         go.args(["build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", LINKER_FLAGS])
@@ -247,6 +255,20 @@ fn componentize(module: &[u8]) -> Result<Vec<u8>, BuildError> {
     wit_component::embed_component_metadata(&mut linked, &resolve, world, StringEncoding::UTF8)
         .map_err(|error| fails("the contract cannot be embedded", &error))?;
     component::encode(&linked)
+}
+
+/// All files of a directory, with the path that each has below another one.
+fn list(directory: &Path, below: &Path, files: &mut Vec<(PathBuf, PathBuf)>) -> Result<(), BuildError> {
+    for entry in fs::read_dir(directory).map_err(BuildError::io("list", directory))? {
+        let path = entry.map_err(BuildError::io("list", directory))?.path();
+        let there = below.join(path.file_name().unwrap_or_default());
+        if path.is_dir() {
+            list(&path, &there, files)?;
+        } else {
+            files.push((there, path));
+        }
+    }
+    Ok(())
 }
 
 /// A path as a file of Go's own formats takes it.

@@ -18,9 +18,10 @@ const CHANGES: [(&str, &str, &str); 2] = [
     ("select.go", "cheaprandn(uint32(norder + 1))", "(uint32(rand()>>32) % uint32(norder+1))"),
 ];
 
-/// Writes the changed files and the list of them that `go build` takes.
-pub fn overlay(root: &Path, version: &str, into: &Path) -> Result<PathBuf, BuildError> {
-    let mut entries = Vec::new();
+/// Writes the changed files and the list that `go build` takes, of them and of others that it is to find elsewhere.
+pub fn overlay(root: &Path, version: &str, into: &Path, others: &[(PathBuf, PathBuf)]) -> Result<PathBuf, BuildError> {
+    let mut entries: Vec<String> =
+        others.iter().map(|(there, file)| format!("{}:{}", quoted(there), quoted(file))).collect();
     for (name, before, after) in CHANGES {
         let path = root.join("src/runtime").join(name);
         let text = fs::read_to_string(&path).map_err(BuildError::io("read", &path))?;

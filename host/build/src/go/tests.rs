@@ -34,6 +34,10 @@ fn a_guest_of_the_repository_needs_no_operating_system() {
     let imports: Vec<_> = resolve.worlds[world].imports.keys().map(|key| resolve.name_world_key(key)).collect();
     assert!(imports.iter().all(|name| !name.contains(':') || name.starts_with("styx:guest/")), "{imports:?}");
     assert!(imports.len() >= 4, "{imports:?}");
+    // Nor does it say who has built it.
+    let sdks = Cache::of_user().unwrap().sdks();
+    let path = sdks.to_str().unwrap().as_bytes();
+    assert!(!component.windows(path.len()).any(|bytes| bytes == path), "{}", sdks.display());
 }
 
 /// One message each, with the place, and what to do.

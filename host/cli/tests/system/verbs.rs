@@ -257,13 +257,43 @@ async fn clients_are_told_refusals_and_bugs_of_an_app_apart() {
     assert!(lines.len() == 2 && lines[0].ends_with("looked") && lines[1].contains("KeyError"), "{out}{said}");
 }
 
+/// Two addresses where nobody listens, for administrators and for calls.
+fn free() -> [String; 2] {
+    [(); 2].map(|()| {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        free.local_addr().unwrap().to_string()
+    })
+}
+
+/// As when `styx server &` is one line and `styx deploy` the next.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_starts_is_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    assert_eq!(styx(directory.path(), &["new", "bank", "--lang", "rust"]).0, 0);
+    // Answered by the server, before anything is built.
+    let file = directory.path().join("bank/styx.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("{text}[limits]\nfuel = 1_000_000_000_000\n")).unwrap();
+    let [admin, ingress] = free();
+    let program = |arguments: &[&str]| {
+        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_styx"));
+        command.args(arguments).current_dir(directory.path()).kill_on_drop(true);
+        command
+    };
+    let mut deploy = program(&["--admin-url", &admin, "deploy", "bank"]);
+    let deploying = deploy.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let server = program(&["server", "--admin-addr", &admin, "--ingress-addr", &ingress]).spawn().unwrap();
+    let told = deploying.wait_with_output().await.unwrap().stderr;
+    let told = String::from_utf8(told).unwrap();
+    assert!(told.contains("limits.fuel is 1000000000000"), "{told}");
+    drop(server);
+}
+
 #[tokio::test]
 async fn the_server_of_a_loop_ends_with_it() {
     let directory = tempfile::tempdir().unwrap();
-    let [admin, ingress] = [(); 2].map(|()| {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        format!("http://{}", free.local_addr().unwrap())
-    });
+    let [admin, ingress] = free().map(|address| format!("http://{address}"));
     let mut dev = tokio::process::Command::new(env!("CARGO_BIN_EXE_styx"))
         .args(["--admin-url", &admin, "--ingress-url", &ingress, "dev", "."])
         .current_dir(directory.path())

@@ -237,7 +237,7 @@ fn a_trap_in_a_callee_ends_the_callers_soon_and_in_good_order() {
     );
     let execution = world.run("A", "k", "f", b"");
     assert_eq!(code(&execution), Code::GuestTrap);
-    assert!(message(&execution).starts_with("B.f trapped"), "{}", message(&execution));
+    assert!(message(&execution).contains("B.f on \"k\" trapped"), "{}", message(&execution));
     assert!(execution.fuel < 10_000_000, "{}", execution.fuel);
 }
 

@@ -122,7 +122,7 @@ fn a_trap_at_the_end_of_a_chain_ends_it() {
     let whole = workers.run_in(FRESH, "A", &k, &chain);
     let abort = whole.outcome.unwrap_err();
     assert_eq!(abort.code, Code::GuestTrap);
-    assert!(abort.message.starts_with("A.f trapped: unreachable"), "{}", abort.message);
+    assert!(abort.message.starts_with(&format!("A.f on {k:?} trapped: unreachable")), "{}", abort.message);
     assert!(!whole.report.has(Finding::Suspect), "no instance had served before");
     // In instances that may have served before it is unconfirmed, even if the one that trapped had not.
     let whole = workers.run("A", &k, &chain);
@@ -357,7 +357,7 @@ fn stacks_are_as_deep_on_fibers_as_off_them() {
                 Ok(_) => fits = middle,
                 Err(_) => {
                     assert_eq!(code(&execution), Code::GuestTrap);
-                    assert_eq!(message(&execution), "A.f trapped: stack overflow");
+                    assert_eq!(message(&execution), "A.f on \"k\" trapped: stack overflow");
                     overflows = middle;
                 }
             }

@@ -52,6 +52,11 @@ _T = TypeVar("_T")
 
 _START_US = 1_700_000_000_000_000
 
+# pytest leaves frames of such modules out: what it shows leads from the test to the app.
+__tracebackhide__ = True
+for _module in (contexts, runtime, reference):
+    setattr(_module, "__tracebackhide__", True)
+
 
 @dataclass(frozen=True)
 class LogLine:

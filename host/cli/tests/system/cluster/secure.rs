@@ -64,6 +64,11 @@ async fn a_cluster_behind_locks_serves_who_has_the_keys_and_nobody_else() {
         client.timeout(PATIENCE).build().unwrap()
     };
     client(OPERATOR).deploy("testkit", testkit().await).await.unwrap();
+    // Who speaks without TLS, or believes other authorities, is told what is missing.
+    for (url, says) in [(admin.replace("https", "http"), "https://…"), (admin.clone(), "--ca FILE")] {
+        let (status, told) = styx(directory, &["--admin-url", &url, "apps"]).await;
+        assert!(status == 1 && told.contains(says), "{told}");
+    }
     let verb = async |more: &[&str]| {
         let flags = ["--json", "--admin-url", &admin, "--ingress-url", &ingress, "--ca", "http.pem"];
         styx(directory, &[&flags[..], more].concat()).await

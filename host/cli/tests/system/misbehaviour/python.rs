@@ -22,7 +22,7 @@ fn cases() -> Vec<(&'static str, Expect)> {
         ("interrupt", bug("KeyboardInterrupt at odd.py:")),
         ("group", bug("BaseExceptionGroup: several (2 sub-exceptions)")),
         ("recurse", bug("RecursionError: maximum recursion depth exceeded")),
-        ("recurse_in_c", fails(500, "GUEST_TRAP", "odd.recurse_in_c trapped: stack overflow")),
+        ("recurse_in_c", fails(500, "GUEST_TRAP", "odd.recurse_in_c on \"k\" trapped: stack overflow")),
         ("loop", fails(500, "OUT_OF_FUEL", "odd.loop used up its fuel")),
         ("loop_catching", fails(500, "OUT_OF_FUEL", "odd.loop_catching used up its fuel")),
         ("power", fails(500, "OUT_OF_FUEL", "odd.power used up its fuel")),
@@ -39,8 +39,8 @@ fn cases() -> Vec<(&'static str, Expect)> {
         ("open_file", bug("odd.py:")),
         ("socket", bug("odd.py:")),
         ("subprocess", bug("odd.py:")),
-        ("abort", fails(500, "GUEST_TRAP", "odd.abort trapped")),
-        ("exit_hard", fails(500, "GUEST_TRAP", "odd.exit_hard trapped")),
+        ("abort", fails(500, "GUEST_TRAP", "odd.abort on \"k\" trapped")),
+        ("exit_hard", fails(500, "GUEST_TRAP", "odd.exit_hard on \"k\" trapped")),
     ]
 }
 

@@ -426,4 +426,14 @@ impl Attempt {
             self.execution.logs.push(line);
         }
     }
+
+    /// What the running function has logged last of all, if that was an error.
+    pub fn last_words(&self) -> Option<&str> {
+        let frame = self.frame();
+        let line = self.execution.logs.last()?;
+        let is_its_own = line.operator == frame.entity.operator()
+            && line.function == frame.function
+            && line.key == *frame.entity.key();
+        (is_its_own && line.level == LogLevel::Error).then_some(&*line.message)
+    }
 }
