@@ -53,7 +53,7 @@ fn executed(round: u64) -> Message {
     workers.merge(&WorkerSet::only(WorkerId(1)));
     let end =
         GraphEnd { tid: Tid(1), number: 1, kind: Kind::Wrote, snapshot: false, long: false, cacheable: true, workers };
-    Message::Executed { round: Round(round), ends: vec![end] }
+    Message::Executed { round: Round(round), ends: vec![end], queries: vec![] }
 }
 
 fn bits(round: u64) -> Message {
@@ -107,7 +107,7 @@ fn all_messages(coordinator: &Coordinator<u64>) -> Vec<Message> {
     };
     let mut all = vec![
         Message::Begin(begin),
-        Message::Settle { round: Round(1), logged: true, ends: vec![] },
+        Message::Settle { round: Round(1), logged: true, ends: vec![], queries: vec![] },
         Message::Decide { round: Round(1), bits: vec![] },
         Message::Durable(Epoch(1)),
         Message::Snapshot,
@@ -173,7 +173,7 @@ fn graphs_of_workers_that_there_are_not_are_a_fault() {
         let Message::Executed { round, mut ends } = executed(1) else { unreachable!() };
         ends[0].workers = workers;
         let (name, mut coordinator, _) = phases().swap_remove(1);
-        is_fault(name, &mut coordinator, 0, Message::Executed { round, ends });
+        is_fault(name, &mut coordinator, 0, Message::Executed { round, ends, queries: vec![] });
     }
 }
 
@@ -207,7 +207,7 @@ fn it_is_drained_when_it_was_told_to_and_nothing_is_under_way() {
             say(&mut waited_for, worker, nothing);
         }
         for worker in 0..WORKERS {
-            say(&mut waited_for, worker, Message::Executed { round: Round(round), ends: Vec::new() });
+            say(&mut waited_for, worker, Message::Executed { round: Round(round), ends: Vec::new(), queries: vec![] });
         }
         for worker in 0..WORKERS {
             assert!(!waited_for.is_drained(), "a round is under way");
@@ -341,7 +341,11 @@ fn ends_and_dependencies_of_graphs_are_told_to_who_took_part_in_them() {
             Message::Share { round: Round(1), requests: Vec::new(), carried: Vec::new() }
         };
         say(&mut coordinator, worker, message);
-        told.extend(say(&mut coordinator, worker, Message::Executed { round: Round(1), ends: ends_of(worker) }));
+        told.extend(say(
+            &mut coordinator,
+            worker,
+            Message::Executed { round: Round(1), ends: ends_of(worker), queries: vec![] },
+        ));
     }
     let settled = told.drain(..).filter_map(|action| match action {
         Action::Send { to, message: Message::Settle { ends, .. } } => {
@@ -459,7 +463,7 @@ fn the_log_is_told_once_who_has_what_though_nothing_happens_if_that_is_wanted() 
         coordinator.step(Input::Tick { now: Timestamp(1) }, &mut Vec::new());
         let mut said = Vec::new();
         let share = Message::Share { round: Round(round), requests: Vec::new(), carried: Vec::new() };
-        let executed = Message::Executed { round: Round(round), ends: Vec::new() };
+        let executed = Message::Executed { round: Round(round), ends: Vec::new(), queries: vec![] };
         for message in [share, executed, finished(&coordinator, round)] {
             for worker in 0..WORKERS {
                 said.extend(say(&mut coordinator, worker, message.clone()));
