@@ -253,8 +253,10 @@ fn an_answer_that_nobody_has_asked_for_is_refused() {
     let mut worker = in_a_round();
     let replies = |reply| Mail { replies: vec![reply], ..first_round() };
     let acks = |ack| Mail { acks: vec![ack], ..first_round() };
-    let decisions =
-        |graph| Mail { decisions: vec![Decision { graph: GraphId(graph), number: 1, commits: true }], ..first_round() };
+    let decisions = |graph| Mail {
+        decisions: vec![Decision { graph: GraphId(graph), number: 1, ending: Ending::Commits }],
+        ..first_round()
+    };
     let joined = Mail { joined: vec![Joined { run: RunId(1), current: true }], ..first_round() };
     is_refused(&mut worker, replies(reply(1002, 1)), why::UNKNOWN_GRAPH);
     is_refused(&mut worker, acks(ack(1002, 1)), why::UNKNOWN_GRAPH);
@@ -483,10 +485,16 @@ fn an_end_of_a_phase_that_cannot_be_is_refused() {
     let _transcript = scenario!("worker");
     let end = |tid: u64, worker: u16| GraphEnd { workers: WorkerSet::only(WorkerId(worker)), ..end(tid, Kind::Wrote) };
     let settle = |ends| Message::Settle { round: Round(1), logged: true, ends, queries: vec![] };
+    let settle_queries = |places: [usize; 2]| {
+        let queries = places.map(|place| (GraphId::of_query(PEER, place), 1)).into();
+        Message::Settle { round: Round(1), logged: true, ends: vec![], queries }
+    };
     let mut worker = settled();
     let cases = [
         (settle(vec![end(4, 1), end(2, 1)]), why::DISORDER),
         (settle(vec![end(4, 1), end(4, 1)]), why::DISORDER),
+        (settle_queries([5, 3]), why::DISORDER),
+        (settle_queries([5, 5]), why::DISORDER),
         (settle(vec![end(4, 2)]), why::OTHER_WORKERS),
         // Something of this worker's is logged.
         (Message::Settle { round: Round(1), logged: false, ends: vec![], queries: vec![] }, why::ANOTHER_PHASE),
