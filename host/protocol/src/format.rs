@@ -32,7 +32,7 @@ pub const SNAPSHOT_HEAD: Format = Format { name: "snapshot head", tag: *b"styx-s
 
 /// Version of [`Message`](crate::wire::message::Message), which nodes compare when they connect: they
 /// speak with each other only if it is the same.
-pub const MESSAGES: u16 = 9;
+pub const MESSAGES: u16 = 10;
 
 /// Version of the messages between nodes besides the protocol's own, compared in the same way.
 pub const CONTROL_MESSAGES: u16 = 11;

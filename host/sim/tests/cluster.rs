@@ -8,15 +8,15 @@ use std::sync::Arc;
 use crate::driver::long::Run;
 use crate::driver::taken::Taken;
 use styx_protocol::abort::{Abort, Code};
-use styx_protocol::attempt::{RemoteResponse, Report, Usage};
+use styx_protocol::attempt::{LogLevel, LogLine, RemoteResponse, Report, Usage};
 use styx_protocol::control::{Activation, Control};
-use styx_protocol::entity::{Layout, Value};
+use styx_protocol::entity::{Entity, Layout, Value};
 use styx_protocol::fallback::run_component;
 use styx_protocol::ids::{EngineHash, Generation, OperatorId, RequestId, Round, Tid, Timestamp, WorkerId};
 use styx_protocol::machine::coordinator::MIGRATION_UNDER_WAY;
 use styx_protocol::machine::worker::{Batch, ClientRequest, ClientResponse, Executed, FallbackBatch};
 use styx_protocol::machine::{Config, Coordinator, EpochSummary, Rank, Worker, coordinator, worker};
-use styx_protocol::mail::{Ack, CachedResult, Decision, Mail, OrderReply, Question};
+use styx_protocol::mail::{Ack, CachedResult, Decision, Ending, Mail, OrderReply, Question};
 use styx_protocol::message::{Message, Node};
 use styx_protocol::modes::Modes;
 use styx_protocol::moving::MovingMode;
@@ -28,10 +28,10 @@ use styx_protocol::system::SystemFunction;
 use styx_protocol::task::{GraphId, LocalView, RunId, Started, Task, TaskExecutor, TaskKind};
 use styx_protocol::transaction::Request;
 use styx_sim::check::ended::same;
-use styx_sim::check::oracle::Oracle;
+use styx_sim::check::oracle::{self, Oracle};
 use styx_sim::random::Random;
 use styx_sim::replay::without_outcome;
-use styx_sim::toy::{self, Bound, Op, Place, Scan, Shape, Toy, keys};
+use styx_sim::toy::{self, Bound, Call, Op, Place, Scan, Shape, Toy, keys};
 use styx_transcript::{Digest, did, scenario};
 
 type Outcome = Result<Value, Abort>;
@@ -65,6 +65,12 @@ struct Cluster {
     epochs: Vec<Epoch>,
     current: Epoch,
     replies: BTreeMap<u64, Outcome>,
+    /// What guests have logged, and on which worker.
+    lines: Vec<(usize, Tid, LogLine)>,
+    /// When each query ran last.
+    ran: BTreeMap<RequestId, Timestamp>,
+    /// The epochs on which answers rest.
+    bases: BTreeMap<u64, u64>,
     taken: Taken,
     figures: [usize; 8],
     /// Runs beside the epochs that wait for what they read.
@@ -151,6 +157,9 @@ impl Cluster {
             epochs: Vec::new(),
             current: Epoch::default(),
             replies: BTreeMap::new(),
+            lines: Vec::new(),
+            ran: BTreeMap::new(),
+            bases: BTreeMap::new(),
             taken: Taken::default(),
             figures: [0; 8],
             reading: BTreeMap::new(),
@@ -258,7 +267,10 @@ impl Cluster {
             digest(me, &action);
             match action {
                 worker::Action::Send { to, message } => self.post(me, to, message),
-                worker::Action::Execute(batch) => self.ready.push((at, Work::Execute(batch))),
+                worker::Action::Execute(batch) => {
+                    self.ran.extend(batch.queries.iter().map(|query| (query.request.id, query.time)));
+                    self.ready.push((at, Work::Execute(batch)));
+                }
                 worker::Action::RunTasks(tasks) => {
                     self.ready.extend(tasks.into_iter().map(|task| (at, Work::Task(task))));
                 }
@@ -266,6 +278,7 @@ impl Cluster {
                 worker::Action::StartLong(task) => {
                     assert_eq!(self.mode, MovingMode::Immediate, "nothing else is postponed here");
                     self.runs += 1;
+                    self.ran.insert(task.transaction.request.id, task.transaction.time);
                     self.ready.push((at, Work::Long(Run::new(task))));
                 }
                 worker::Action::LongRead { run, answer } => {
@@ -277,6 +290,7 @@ impl Cluster {
                     for response in responses {
                         match response {
                             ClientResponse::Reply { waiter, reply } | ClientResponse::Replayed { waiter, reply } => {
+                                self.bases.insert(waiter, reply.epoch.0);
                                 self.replies.insert(waiter, reply.outcome);
                             }
                             ClientResponse::Accepted { .. } | ClientResponse::Unknown { .. } => {}
@@ -285,7 +299,8 @@ impl Cluster {
                     }
                 }
                 worker::Action::Finished(summary) => self.finished(me, summary),
-                worker::Action::Logs { .. } | worker::Action::Discard(_) => {}
+                worker::Action::Logs { tid, lines } => self.lines.extend(lines.into_iter().map(|line| (at, tid, line))),
+                worker::Action::Discard(_) => {}
                 worker::Action::Fault(fault) => panic!("{fault}"),
                 worker::Action::WorkerSnapshot(part) => {
                     self.taken.part(*part);
@@ -303,6 +318,14 @@ impl Cluster {
         if self.workers[at].is_unfinished() && !self.ready.iter().any(continues) {
             self.ready.push((at, Work::Continue));
         }
+    }
+
+    /// What is shown of the lines of these, as the oracle adds them up.
+    fn said(&self, of: impl Fn(Tid, &LogLine) -> bool) -> u64 {
+        // Why something has failed is among them, louder.
+        let lines = self.lines.iter().filter(|(_, tid, line)| line.level == LogLevel::Info && of(*tid, line));
+        let hashes = lines.map(|(_, _, line)| oracle::line(line.operator.0, line.message.parse().unwrap()));
+        hashes.fold(0, u64::wrapping_add)
     }
 
     fn post(&mut self, from: Node, to: Node, message: Message) {
@@ -507,6 +530,7 @@ fn check(seed: u64, late: bool) -> [usize; 8] {
     });
     live.round(1);
     let mut id = 0u64;
+    let mut queries: Vec<(u64, Arc<Request>)> = Vec::new();
     let migrates = random.chance(600);
     if migrates && Random::new(seed ^ 0x0a11).chance(500) {
         live.mode = MovingMode::Immediate;
@@ -549,7 +573,9 @@ fn check(seed: u64, late: bool) -> [usize; 8] {
                 WorkerId(random.below(u64::from(workers)) as u16)
             };
             if query {
-                let request = ClientRequest::Query { request: Arc::new(request), waiter: id };
+                let request = Arc::new(request);
+                queries.push((id, request.clone()));
+                let request = ClientRequest::Query { request, waiter: id };
                 live.work(usize::from(worker.0), worker::Input::Client(request));
             } else {
                 live.asked.insert(id, Arc::new(request));
@@ -618,6 +644,23 @@ fn check(seed: u64, late: bool) -> [usize; 8] {
                 record.epoch,
                 shown(request),
             );
+            let said = live.said(|tid, _| tid == rank.tid());
+            assert!(
+                said == oracle.said || is_stopped(outcome),
+                "seed {seed}: lines of {rank:?}, which came to {outcome:x?}\n{}",
+                shown(request)
+            );
+        }
+        // One that deploys something answers queries with what was before it.
+        let is_base =
+            |id: &u64| live.bases[id] == record.epoch.0 && !record.controls.iter().any(Control::is_deployment);
+        for (id, request) in queries.iter().filter(|(id, _)| is_base(id)) {
+            let expected = oracle.transaction(Tid(0), live.ran[&request.id].0, true, request);
+            let (outcome, program) = (&live.replies[id], shown(request));
+            assert!(same(&expected, outcome), "seed {seed}: {outcome:x?}, and serially {expected:x?}\n{program}");
+            let said = live.said(|tid, line| tid == Tid(0) && line.request == request.id);
+            let is_said = said == oracle.said || is_stopped(outcome);
+            assert!(is_said, "seed {seed}: lines of a query, which came to {outcome:x?}\n{program}");
         }
     }
     live.is_where_it_is_looked_for(&oracle);
@@ -678,6 +721,11 @@ fn check(seed: u64, late: bool) -> [usize; 8] {
     live.figures
 }
 
+/// Whether something has ended that nobody wanted to end: it is open how much its functions did afterwards.
+fn is_stopped(outcome: &Outcome) -> bool {
+    outcome.as_ref().is_err_and(|abort| abort.code != Code::Aborted)
+}
+
 fn shown(request: &Request) -> String {
     if SystemFunction::named(&request.function).is_some() {
         return format!("{:x?}", request.args);
@@ -724,6 +772,123 @@ fn what_machines_say_is_known() {
         let world = format!("world {seed}{}", if late { ", late" } else { "" });
         let figures = format!("{committed} at once, {fell_back} in the fallback, {rescheduled} moved, {shared} shared");
         did(&format_args!("{world}: {figures}: {digest}"));
+    }
+}
+
+/// Three workers, an app whose functions say something if they do nothing else, and a key of each worker.
+fn wordy(suspended_max: usize) -> (Cluster, [u8; 3]) {
+    let config = config(Layout::new(3, 16), Modes::CACHING, suspended_max);
+    let mut live = Cluster::new(&config, 3, Random::new(1));
+    let says = |version: &u64| version % 8 < 3 && toy::fold(0, *version).is_multiple_of(4);
+    let control = Control::Deploy(toy::deployment((1..250).find(says).unwrap()));
+    live.coordinate(coordinator::Input::Control { control, waiter: Some(u64::MAX) });
+    live.round(1);
+    let owner = |number: &u8| {
+        let key = keys::name(u64::from(*number)).into();
+        live.placement.owner(Entity::new(&config.layout, OperatorId(0), false, key).partition())
+    };
+    let keys = [0, 1, 2].map(|worker| (0..100).find(|number| owner(number) == WorkerId(worker)).unwrap());
+    (live, keys)
+}
+
+impl Cluster {
+    /// The worker of a key is asked for a program.
+    fn ask_for(&mut self, id: u64, query: bool, key: u8, program: &[Op<'_>]) {
+        let (function, args) = if query {
+            ("q", toy::args(0, 100, &Op::program(program)))
+        } else {
+            ("f", toy::args(0, 100, &Op::program(program)))
+        };
+        let request = Request {
+            id: RequestId(id.into()),
+            operator: OperatorId(0),
+            function: function.into(),
+            key: keys::name(key.into()).into(),
+            args: args.into(),
+            retained: false,
+            origin: None,
+        };
+        let at = sequencer_of(&request, &self.workers[0].state().layout(), self.coordinator.catalog(), &self.placement);
+        let request = Arc::new(request);
+        let request = if query {
+            ClientRequest::Query { request, waiter: id }
+        } else {
+            ClientRequest::Submit { request, waiter: id, receipt: false }
+        };
+        self.work(usize::from(at.0), worker::Input::Client(request));
+    }
+
+    /// Rounds, until nothing is left to be done.
+    fn rounds(&mut self) {
+        self.settle();
+        while self.coordinator.has_work() {
+            self.round(9);
+        }
+    }
+
+    /// Lines of a request that were shown for an entity: where, and by which function.
+    fn shown(&self, id: u64, key: u8) -> Vec<(usize, LogLevel, OperatorId, u16)> {
+        let is_of = |line: &LogLine| line.request == RequestId(id.into()) && *line.key == *keys::name(key.into());
+        let lines = self.lines.iter().filter(|(.., line)| is_of(line));
+        lines.map(|(at, _, line)| (*at, line.level, line.operator, line.function)).collect()
+    }
+}
+
+/// A call of the read-only function.
+fn calls(key: u8, body: &[u8]) -> Call<'_> {
+    Call { operator: 0, function: 1, place: Place::Key(key), pass: false, body }
+}
+
+#[test]
+fn what_functions_log_on_another_worker_is_shown_there_once() {
+    let (mut live, [here, there, _]) = wordy(100);
+    let mut asked = Vec::new();
+    for query in [true, false] {
+        for n in 0..5 {
+            let call = calls(there, &[]);
+            for op in [Op::Call(call), Op::CallAsync(call)] {
+                asked.push((query, asked.len() as u64));
+                live.ask_for(asked.len() as u64 - 1, query, here, &[op, Op::AbortIfMultipleOf(n)]);
+            }
+        }
+    }
+    live.rounds();
+    let line = (1, LogLevel::Info, OperatorId(0), 1);
+    let mut ends = Vec::new();
+    for (query, id) in asked {
+        let ended = live.replies[&id].is_ok();
+        // What is called asynchronously runs when its caller has returned.
+        let expected = if ended || id.is_multiple_of(2) { vec![line] } else { vec![] };
+        assert_eq!(live.shown(id, there), expected, "request {id}, a query: {query}, ended well: {ended}");
+        ends.push((query, ended));
+    }
+    for end in [true, false].into_iter().flat_map(|query| [(query, true), (query, false)]) {
+        assert!(ends.contains(&end), "{end:?}");
+    }
+}
+
+#[test]
+fn what_an_attempt_logs_that_does_not_count_is_not_shown() {
+    // In a serial run the first call fails, and there is no second one. Beside each other there was.
+    let (mut live, [here, there, third]) = wordy(100);
+    let fails = Op::program(&[Op::Random, Op::AbortIfMultipleOf(0)].repeat(10));
+    for (id, query) in [(0, true), (1, false)] {
+        let program = [Op::CallAsync(calls(third, &fails)), Op::CallAsync(calls(there, &[]))];
+        live.ask_for(id, query, here, &program);
+        live.rounds();
+        assert!(live.replies[&id].is_err(), "{:?}", live.replies[&id]);
+        assert_eq!(live.shown(id, there), [], "a query: {query}");
+    }
+    // Where nobody else may wait, most are refused, and run again one after the other.
+    let (mut live, [here, there, third]) = wordy(1);
+    let inner = Op::program(&[Op::Call(calls(third, &[]))]);
+    for id in 0..20 {
+        live.ask_for(id, id.is_multiple_of(2), here, &[Op::Call(calls(there, &inner)), Op::Call(calls(third, &[]))]);
+    }
+    live.rounds();
+    for id in 0..20 {
+        assert_eq!(live.shown(id, third).len(), 2, "request {id}");
+        assert!(live.shown(id, third).iter().all(|(at, ..)| *at == 2));
     }
 }
 
@@ -844,10 +1009,7 @@ fn entities_are_placed_anew_where_keys_get_a_prefix_and_again_where_they_lose_it
     for id in 0..200 {
         ask(&mut live, id, "styx.put", &id.to_le_bytes());
     }
-    live.settle();
-    while live.coordinator.has_work() {
-        live.round(9);
-    }
+    live.rounds();
     // Of each worker, the partitions in which it has something.
     let taken = |live: &Cluster| -> Vec<usize> {
         let taken = |worker: &Worker<u64>| worker.state().partitions().iter().filter(|one| !one.is_empty()).count();
@@ -982,7 +1144,7 @@ fn a_result_that_arrives_a_round_late_is_dropped() {
 
 #[test]
 fn mail_that_cannot_be_applied_is_the_fault_of_its_sender() {
-    let decision = Decision { graph: GraphId(7), number: 1, commits: true };
+    let decision = Decision { graph: GraphId(7), number: 1, ending: Ending::Commits };
     let ack = Ack { graph: GraphId(7), number: 1, share: None, report: Report::default() };
     let question = Question { fragment: 1, index: 0 };
     let reply = OrderReply {
@@ -1028,7 +1190,7 @@ fn messages_out_of_place_are_faults_too() {
         assert!(matches!(&actions[..], [worker::Action::Fault(fault)] if fault.what == name && fault.from == from));
     }
     for message in [
-        Message::Executed { round: Round(1), ends: vec![] },
+        Message::Executed { round: Round(1), ends: vec![], queries: vec![] },
         Message::Share { round: Round(3), requests: vec![], carried: vec![] },
         Message::Bits { round: Round(2), bits: vec![] },
         Message::Drain,
@@ -1041,7 +1203,7 @@ fn messages_out_of_place_are_faults_too() {
     live.settle();
     assert_eq!(live.coordinator.position().0.0, 2);
     let mut actions = Vec::new();
-    let message = Message::Executed { round: Round(2), ends: vec![] };
+    let message = Message::Executed { round: Round(2), ends: vec![], queries: vec![] };
     live.coordinator.step(coordinator::Input::Message { from: WorkerId(1), message }, &mut actions);
     let [coordinator::Action::Fault(fault)] = &actions[..] else { panic!("{actions:?}") };
     assert_eq!(fault.why, "no round is under way");

@@ -52,7 +52,7 @@ mod tests {
     use styx_protocol::attempt::RemoteResponse;
     use styx_protocol::entity::Payload;
     use styx_protocol::ids::Round;
-    use styx_protocol::mail::{CachedResult, Decision};
+    use styx_protocol::mail::{CachedResult, Decision, Ending};
     use styx_protocol::task::GraphId;
 
     use super::super::FRAME_BYTES;
@@ -61,7 +61,7 @@ mod tests {
     const TO: NodeId = NodeId(7);
 
     fn mail(round: u64, decisions: usize) -> Mail {
-        let decision = Decision { graph: GraphId(1), number: 1, commits: true };
+        let decision = Decision { graph: GraphId(1), number: 1, ending: Ending::Commits };
         Mail { round: Round(round), decisions: vec![decision; decisions], ..Mail::default() }
     }
 

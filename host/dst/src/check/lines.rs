@@ -1,7 +1,7 @@
-//! Log lines of guests: what is shown of a transaction that commits is what the attempt that counted has said, each line
-//! once in every run of its epoch, whichever workers say it.
+//! Log lines of guests: what is shown of a transaction is what the attempt that counted has said, each line once in every
+//! run of its epoch, whichever workers say it.
 //!
-//! Of one that ends without effect, what its root said is shown, and what it said elsewhere is not.
+//! Of one that was stopped, it is open how much its functions said afterwards.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ impl Lines {
         }
     }
 
-    /// A generation has run an epoch, in which these committed and those ended without effect.
+    /// A generation has run an epoch, in which these ended by themselves and those were stopped.
     ///
     /// # Errors
     /// Something else was shown than what they say.
@@ -44,9 +44,9 @@ impl Lines {
         let first = (generation, Tid(0));
         let mut shown = self.shown.split_off(&first);
         self.shown.append(&mut shown.split_off(&(Generation(generation.0 + 1), Tid(0))));
-        for (tid, commits) in ended {
+        for (tid, by_itself) in ended {
             let said = shown.remove(&(generation, *tid)).unwrap_or_default();
-            if commits && self.expected.get(tid) != Some(&said) {
+            if by_itself && self.expected.get(tid) != Some(&said) {
                 let message =
                     format!("other lines of transaction {tid} are shown in generation {generation} than it says");
                 return Err(Failure::new("lines", message).about(&[*tid]));

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use styx_driver::wire::Invite;
+use styx_protocol::abort::Code;
 use styx_protocol::control::Control;
 use styx_protocol::ids::{Epoch, Generation, PlacementVersion, Tid};
 use styx_protocol::machine::EpochSummary;
@@ -11,7 +12,7 @@ use styx_protocol::record::{Chain, EpochRecord};
 use styx_protocol::transaction::Transaction;
 
 use super::{Environment, GenerationView};
-use crate::check::checker::Ended;
+use crate::check::checker::{Ended, Outcome};
 use crate::check::state::WorkerState;
 use crate::check::{Checked, Failure, ensure};
 use crate::event::{Event, Life};
@@ -336,12 +337,14 @@ impl Environment {
             ),
             None => format!("{life} ends a round of read-only requests"),
         });
-        let outcomes: Vec<(Tid, bool)> = ended.outcomes.iter().map(|(tid, outcome)| (*tid, outcome.is_ok())).collect();
+        let by_itself = |outcome: &Outcome| outcome.as_ref().err().is_none_or(|abort| abort.code == Code::Aborted);
+        let outcomes: Vec<(Tid, bool)> =
+            ended.outcomes.iter().map(|(tid, outcome)| (*tid, by_itself(outcome))).collect();
         self.checker.finished(epoch, ended)?;
         if self.checker.is_lenient() {
             return Ok(());
         }
-        self.checker.lines.ended(generation, outcomes.iter().map(|(tid, commits)| (tid, *commits)))
+        self.checker.lines.ended(generation, outcomes.iter().map(|(tid, by_itself)| (tid, *by_itself)))
     }
 
     /// Compares workers that have just ended a round with what they must be.

@@ -291,8 +291,18 @@ pub struct Decision {
     pub graph: GraphId,
     /// The attempt that counts.
     pub number: u32,
-    /// Whether its writes are applied.
-    pub commits: bool,
+    pub ending: Ending,
+}
+
+/// How a graph leaves the fallback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub enum Ending {
+    /// Its writes are applied.
+    Commits,
+    /// It ends without effect.
+    Aborts,
+    /// It runs again in a later epoch.
+    Moves,
 }
 
 #[cfg(test)]
@@ -305,7 +315,7 @@ mod tests {
     const LAYOUT: Layout = Layout::new(1, 4);
 
     fn decision(graph: u64) -> Decision {
-        Decision { graph: GraphId(graph), number: 1, commits: true }
+        Decision { graph: GraphId(graph), number: 1, ending: Ending::Commits }
     }
 
     fn ack(graph: u64) -> Ack {

@@ -12,6 +12,7 @@ use super::moving::{MovingMail, MovingMode};
 use crate::archive;
 use crate::cluster::worker_set::WorkerSet;
 use crate::commit::validate::{Bits, Kind};
+use crate::execute::task::GraphId;
 use crate::ids::{Epoch, PartitionId, PlacementVersion, RequestId, Round, SequencerCounter, Tid, Timestamp, WorkerId};
 use crate::sequence::control::Control;
 use crate::sequence::outcome::EpochChanges;
@@ -58,6 +59,8 @@ pub enum Message {
         round: Round,
         /// Those that others took part in.
         ends: Vec<GraphEnd>,
+        /// Queries of which others have lines to show.
+        queries: Vec<QueryEnd>,
     },
     /// To all workers: every graph is complete.
     Settle {
@@ -67,6 +70,9 @@ pub enum Message {
         /// Graphs of several workers that the receiver took part in, in TID order; if there are others only, one of them. None:
         /// there are none, and each decides by itself.
         ends: Vec<GraphEnd>,
+        /// Queries that are rooted elsewhere, and the attempts that count: what functions have logged here is to be shown. In
+        /// the order of their graphs.
+        queries: Vec<(GraphId, u32)>,
     },
     /// To the coordinator: dependencies of graphs of several workers, as seen here.
     Bits {
@@ -171,7 +177,8 @@ impl Message {
     fn bytes_expected(&self) -> usize {
         let entries = match self {
             Message::Share { requests, .. } => requests.len() * 128,
-            Message::Executed { ends, .. } | Message::Settle { ends, .. } => ends.len() * 32,
+            Message::Executed { ends, queries, .. } => (ends.len() + queries.len()) * 32,
+            Message::Settle { ends, queries, .. } => ends.len() * 32 + queries.len() * 16,
             Message::Graphs(mail) => mail.weight(),
             Message::Changes { changes, .. } => changes.weight(),
             Message::Moving(mail) => mail.moving.weight(),
@@ -253,6 +260,16 @@ pub struct GraphEnd {
     pub long: bool,
     /// Whether its calls can be invoked again from their cached parameters, all at once.
     pub cacheable: bool,
+    /// Who took part in it.
+    pub workers: WorkerSet,
+}
+
+/// How a query ended that several workers share.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct QueryEnd {
+    pub graph: GraphId,
+    /// The attempt that counts.
+    pub number: u32,
     /// Who took part in it.
     pub workers: WorkerSet,
 }

@@ -29,11 +29,13 @@ pub enum Finding {
     Postponed,
     /// It is postponed because an entity has not arrived.
     Lacks,
+    /// Of a query: functions have logged something on a worker that is not its root's.
+    Logged,
 }
 
 impl Finding {
     /// In the order in which they are sent.
-    const ALL: [Finding; 10] = [
+    const ALL: [Finding; 11] = [
         Finding::Wrote,
         Finding::Reached,
         Finding::Branched,
@@ -44,6 +46,7 @@ impl Finding {
         Finding::Refused,
         Finding::Postponed,
         Finding::Lacks,
+        Finding::Logged,
     ];
 }
 
@@ -62,13 +65,13 @@ impl Findings {
 }
 
 impl Flagged for Findings {
-    type Flags = [bool; 10];
+    type Flags = [bool; 11];
 
-    fn flags(self) -> [bool; 10] {
+    fn flags(self) -> [bool; 11] {
         Finding::ALL.map(|finding| self.contains(finding))
     }
 
-    fn of(flags: &[bool; 10]) -> Self {
+    fn of(flags: &[bool; 11]) -> Self {
         let found = Finding::ALL.into_iter().zip(flags).filter(|(_, found)| **found);
         Findings(found.fold(0, |bits, (finding, _)| bits | Self::bit(finding)))
     }
@@ -132,9 +135,9 @@ mod tests {
         for (at, finding) in Finding::ALL.into_iter().enumerate() {
             let report = Report::default().with(finding);
             let bytes = rkyv::to_bytes::<rkyv::rancor::Error>(&report).unwrap();
-            let flags: Vec<u8> = (0..9).map(|other| u8::from(other == at)).collect();
+            let flags: Vec<u8> = (0..11).map(|other| u8::from(other == at)).collect();
             // They stand at the end, up to what fills it.
-            assert_eq!(bytes[bytes.len() - 16..][..9], flags);
+            assert_eq!(bytes[bytes.len() - 16..][..11], flags);
             assert_eq!(rkyv::from_bytes::<Report, rkyv::rancor::Error>(&bytes).unwrap(), report);
             assert!(report.has(finding) && report != Report::default());
         }

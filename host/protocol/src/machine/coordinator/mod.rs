@@ -20,7 +20,7 @@ pub use round::Stage;
 use styx_planted::{Bug, planted};
 
 use self::migration::Migration;
-use self::round::{CurrentRound, Gathered, Logged, Outcome};
+use self::round::{CurrentRound, Ends, Gathered, Logged, Outcome};
 use super::EpochSummary;
 use super::outbox::Outbox;
 use crate::abort::{Abort, Code};
@@ -600,8 +600,8 @@ impl<W> Coordinator<W> {
                 }
                 self.settle(actions);
             }
-            Message::Executed { ends, .. } => {
-                round.executed(worker, ends)?;
+            Message::Executed { ends, queries, .. } => {
+                round.executed(worker, ends, queries)?;
                 self.settle(actions);
             }
             Message::Bits { bits, .. } => {
@@ -693,8 +693,8 @@ impl<W> Coordinator<W> {
         let round = self.current.as_mut().expect("a round is under way");
         if let Some(each) = round.settle() {
             let (round, logged) = (round.number(), round.is_logged());
-            actions.extend((0..).map(WorkerId).zip(each).map(|(to, ends)| {
-                let message = Message::Settle { round, logged, ends };
+            actions.extend((0..).map(WorkerId).zip(each).map(|(to, Ends { ends, queries })| {
+                let message = Message::Settle { round, logged, ends, queries };
                 Action::Send { to, message }
             }));
         }

@@ -9,6 +9,7 @@ use styx_planted::{Bug, planted};
 
 use crate::cluster::worker_set::WorkerSet;
 use crate::commit::validate::{Bits, Kind};
+use crate::execute::task::GraphId;
 use crate::ids::{Epoch, Round, Tid, Timestamp, WorkerId};
 use crate::sequence::budget::RecordBudget;
 use crate::sequence::control::Control;
@@ -17,7 +18,7 @@ use crate::sequence::record::{Chain, EpochRecord, Sequence};
 use crate::sequence::transaction::Request;
 use crate::state::StateHash;
 use crate::wire::fault::why;
-use crate::wire::message::{Begin, Counts, Finished, GraphEnd};
+use crate::wire::message::{Begin, Counts, Finished, GraphEnd, QueryEnd};
 
 /// What the coordinator waits for in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,8 +70,9 @@ pub(super) struct Gathered {
 /// What all workers are to say next, and what those say that have.
 #[derive(Debug)]
 enum Barrier {
-    /// Every graph that is rooted at the worker is complete; those of several workers.
-    Execute { heard: WorkerSet, ends: BTreeMap<Tid, GraphEnd> },
+    /// Every graph that is rooted at the worker is complete; those of several workers, and queries of which others than their
+    /// roots have lines to show.
+    Execute { heard: WorkerSet, ends: BTreeMap<Tid, GraphEnd>, queries: BTreeMap<GraphId, QueryEnd> },
     /// Dependencies, of all graphs of several workers.
     Validate { heard: WorkerSet, bits: BTreeMap<Tid, Dependencies> },
     /// The end of the round.
@@ -79,6 +81,14 @@ enum Barrier {
 
 /// What each worker is told, by its number.
 type EachWorker<T> = Vec<Vec<T>>;
+
+/// What a worker is told when every graph is complete.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ends {
+    pub ends: Vec<GraphEnd>,
+    /// Queries of which it has lines to show, and the attempts that count.
+    pub queries: Vec<(GraphId, u32)>,
+}
 
 /// Of a graph of several workers: what it came to, who took part, and what it depends on.
 #[derive(Debug)]
@@ -111,7 +121,8 @@ pub(super) enum Logged {
 impl CurrentRound {
     /// A round of so many workers.
     pub fn new(begin: Begin, workers: usize) -> Self {
-        let barrier = Barrier::Execute { heard: WorkerSet::default(), ends: BTreeMap::new() };
+        let (ends, queries) = (BTreeMap::new(), BTreeMap::new());
+        let barrier = Barrier::Execute { heard: WorkerSet::default(), ends, queries };
         CurrentRound { begin, workers, cut: Cut::Gathering(Gathering::default()), barrier }
     }
 
@@ -212,26 +223,42 @@ impl CurrentRound {
     /// Everything that is rooted at a worker is complete.
     ///
     /// # Errors
-    /// It has said so, or a graph has workers that there are not, or not this one.
-    pub fn executed(&mut self, worker: WorkerId, new: Vec<GraphEnd>) -> Result<(), &'static str> {
-        let Barrier::Execute { heard, ends } = &mut self.barrier else { return Err(why::ANOTHER_PHASE) };
+    /// It has said so, or a graph has workers that there are not, or not this one, or a query is not its own.
+    pub fn executed(
+        &mut self,
+        worker: WorkerId,
+        new: Vec<GraphEnd>,
+        new_queries: Vec<QueryEnd>,
+    ) -> Result<(), &'static str> {
+        let Barrier::Execute { heard, ends, queries } = &mut self.barrier else { return Err(why::ANOTHER_PHASE) };
         let fits = |end: &GraphEnd| end.workers.is_within(self.workers as u16) && end.workers.contains(worker);
-        if !new.iter().all(fits) {
+        let is_within = |end: &QueryEnd| end.workers.is_within(self.workers as u16);
+        if !new.iter().all(fits) || !new_queries.iter().all(is_within) {
             return Err(why::OTHER_WORKERS);
+        }
+        let is_own = |place| GraphId::of_query(worker, place);
+        if !new_queries.iter().all(|end| end.graph.query_place().map(is_own) == Some(end.graph)) {
+            return Err(why::ANOTHER_GRAPH);
         }
         hear(heard, worker)?;
         ends.extend(new.into_iter().map(|end| (end.tid, end)));
+        queries.extend(new_queries.into_iter().map(|mut end| {
+            // It shows its own without being told.
+            end.workers.remove(worker);
+            (end.graph, end)
+        }));
         Ok(())
     }
 
     /// When every graph is complete and the cut is known, once: for each worker the graphs of several workers that it took part
     /// in, in TID order. Who took part in none of those that there are is told of one, and so that there are any.
-    pub fn settle(&mut self) -> Option<EachWorker<GraphEnd>> {
-        let Barrier::Execute { heard, ends } = &mut self.barrier else { return None };
+    pub fn settle(&mut self) -> Option<Vec<Ends>> {
+        let Barrier::Execute { heard, ends, queries } = &mut self.barrier else { return None };
         if heard.len() < self.workers || matches!(self.cut, Cut::Gathering(_)) {
             return None;
         }
         let ends: Vec<GraphEnd> = std::mem::take(ends).into_values().collect();
+        let queries = std::mem::take(queries);
         let heard = WorkerSet::default();
         // Nothing is validated together where every worker knows all of its transactions.
         self.barrier = if self.is_logged() && !ends.is_empty() {
@@ -242,12 +269,15 @@ impl CurrentRound {
         } else {
             Barrier::Finish { heard, outcome: Outcome::default() }
         };
-        let mut each = vec![Vec::new(); self.workers];
+        let mut each = vec![Ends::default(); self.workers];
         for end in &ends {
-            end.workers.iter().for_each(|worker| each[usize::from(worker.0)].push(end.clone()));
+            end.workers.iter().for_each(|worker| each[usize::from(worker.0)].ends.push(end.clone()));
         }
-        for none in each.iter_mut().filter(|ends| ends.is_empty()) {
-            none.extend(ends.first().cloned());
+        for none in each.iter_mut().filter(|told| told.ends.is_empty()) {
+            none.ends.extend(ends.first().cloned());
+        }
+        for QueryEnd { graph, number, workers } in queries.into_values() {
+            workers.iter().for_each(|worker| each[usize::from(worker.0)].queries.push((graph, number)));
         }
         Some(each)
     }

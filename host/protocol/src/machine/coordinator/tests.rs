@@ -3,13 +3,14 @@ use styx_transcript::{did, scenario, told};
 use super::*;
 use crate::cluster::worker_set::WorkerSet;
 use crate::commit::validate::{Bits, Kind};
+use crate::execute::task::GraphId;
 use crate::ids::{EngineHash, Generation};
 use crate::quarantine::{Quarantined, Subject};
 use crate::sequence::transaction::Request;
 use crate::state::StateHash;
 use crate::state::entity::Layout;
 use crate::wire::mail::Mail;
-use crate::wire::message::{Counts, Finished, GraphEnd};
+use crate::wire::message::{Counts, Finished, GraphEnd, QueryEnd};
 
 const WORKERS: u16 = 2;
 
@@ -53,7 +54,7 @@ fn executed(round: u64) -> Message {
     workers.merge(&WorkerSet::only(WorkerId(1)));
     let end =
         GraphEnd { tid: Tid(1), number: 1, kind: Kind::Wrote, snapshot: false, long: false, cacheable: true, workers };
-    Message::Executed { round: Round(round), ends: vec![end] }
+    Message::Executed { round: Round(round), ends: vec![end], queries: vec![] }
 }
 
 fn bits(round: u64) -> Message {
@@ -107,7 +108,7 @@ fn all_messages(coordinator: &Coordinator<u64>) -> Vec<Message> {
     };
     let mut all = vec![
         Message::Begin(begin),
-        Message::Settle { round: Round(1), logged: true, ends: vec![] },
+        Message::Settle { round: Round(1), logged: true, ends: vec![], queries: vec![] },
         Message::Decide { round: Round(1), bits: vec![] },
         Message::Durable(Epoch(1)),
         Message::Snapshot,
@@ -170,10 +171,28 @@ fn what_no_member_says_is_a_fault() {
 fn graphs_of_workers_that_there_are_not_are_a_fault() {
     let _transcript = scenario!("coordinator");
     for workers in [WorkerSet::only(WorkerId(1)), WorkerSet::default(), WorkerSet::only(WorkerId(9))] {
-        let Message::Executed { round, mut ends } = executed(1) else { unreachable!() };
+        let Message::Executed { round, mut ends, queries } = executed(1) else { unreachable!() };
         ends[0].workers = workers;
         let (name, mut coordinator, _) = phases().swap_remove(1);
-        is_fault(name, &mut coordinator, 0, Message::Executed { round, ends });
+        is_fault(name, &mut coordinator, 0, Message::Executed { round, ends, queries });
+    }
+}
+
+/// A query of two workers, the first of which is its root.
+fn query_end(root: u16, place: usize, other: u16) -> QueryEnd {
+    let mut workers = WorkerSet::only(WorkerId(root));
+    workers.merge(&WorkerSet::only(WorkerId(other)));
+    QueryEnd { graph: GraphId::of_query(WorkerId(root), place), number: 2, workers }
+}
+
+#[test]
+fn queries_of_others_or_of_workers_that_there_are_not_are_a_fault() {
+    let _transcript = scenario!("coordinator");
+    let transaction = QueryEnd { graph: GraphId(7), ..query_end(0, 0, 1) };
+    for end in [query_end(1, 0, 0), query_end(0, 0, 9), transaction] {
+        let (name, mut coordinator, _) = phases().swap_remove(1);
+        let queries = vec![query_end(0, 1, 1), end];
+        is_fault(name, &mut coordinator, 0, Message::Executed { round: Round(1), ends: vec![], queries });
     }
 }
 
@@ -207,7 +226,7 @@ fn it_is_drained_when_it_was_told_to_and_nothing_is_under_way() {
             say(&mut waited_for, worker, nothing);
         }
         for worker in 0..WORKERS {
-            say(&mut waited_for, worker, Message::Executed { round: Round(round), ends: Vec::new() });
+            say(&mut waited_for, worker, Message::Executed { round: Round(round), ends: Vec::new(), queries: vec![] });
         }
         for worker in 0..WORKERS {
             assert!(!waited_for.is_drained(), "a round is under way");
@@ -331,6 +350,12 @@ fn ends_and_dependencies_of_graphs_are_told_to_who_took_part_in_them() {
         1 => vec![end(2, [1, 2]), end(6, [1, 0])],
         _ => vec![],
     };
+    // In the order in which they have ended, which is any.
+    let queries_of = |worker| match worker {
+        1 => vec![query_end(1, 4, 3), query_end(1, 2, 3), query_end(1, 3, 2)],
+        3 => vec![query_end(3, 0, 2)],
+        _ => vec![],
+    };
     say(&mut coordinator, 0, Message::WorkAvailable);
     coordinator.step(Input::Tick { now: Timestamp(5) }, &mut Vec::new());
     let mut told = Vec::new();
@@ -341,8 +366,20 @@ fn ends_and_dependencies_of_graphs_are_told_to_who_took_part_in_them() {
             Message::Share { round: Round(1), requests: Vec::new(), carried: Vec::new() }
         };
         say(&mut coordinator, worker, message);
-        told.extend(say(&mut coordinator, worker, Message::Executed { round: Round(1), ends: ends_of(worker) }));
+        told.extend(say(
+            &mut coordinator,
+            worker,
+            Message::Executed { round: Round(1), ends: ends_of(worker), queries: queries_of(worker) },
+        ));
     }
+    let shows = told.iter().filter_map(|action| match action {
+        Action::Send { to, message: Message::Settle { queries, .. } } => Some((to.0, queries.clone())),
+        _ => None,
+    });
+    let [second, third] = [(1, 3), (3, 0)].map(|(root, place)| (query_end(root, place, 2).graph, 2));
+    let [first, last] = [2, 4].map(|place| (query_end(1, place, 3).graph, 2));
+    let expected = [(0, vec![]), (1, vec![]), (2, vec![second, third]), (3, vec![first, last])];
+    assert_eq!(shows.collect::<Vec<_>>(), expected, "the root knows its own");
     let settled = told.drain(..).filter_map(|action| match action {
         Action::Send { to, message: Message::Settle { ends, .. } } => {
             Some((to.0, ends.iter().map(|end| end.tid.0).collect::<Vec<_>>()))
@@ -459,7 +496,7 @@ fn the_log_is_told_once_who_has_what_though_nothing_happens_if_that_is_wanted() 
         coordinator.step(Input::Tick { now: Timestamp(1) }, &mut Vec::new());
         let mut said = Vec::new();
         let share = Message::Share { round: Round(round), requests: Vec::new(), carried: Vec::new() };
-        let executed = Message::Executed { round: Round(round), ends: Vec::new() };
+        let executed = Message::Executed { round: Round(round), ends: Vec::new(), queries: vec![] };
         for message in [share, executed, finished(&coordinator, round)] {
             for worker in 0..WORKERS {
                 said.extend(say(&mut coordinator, worker, message.clone()));

@@ -350,8 +350,8 @@ impl<W> Worker<W> {
                 self.changes.append(changes);
                 Ok(())
             }
-            (Node::Coordinator, Message::Settle { round, logged, ends }) => {
-                self.rounds.settle(round, logged, ends, &self.longs, &mut scope)
+            (Node::Coordinator, Message::Settle { round, logged, ends, queries }) => {
+                self.rounds.settle(round, logged, ends, &queries, &self.longs, &mut scope)
             }
             (Node::Coordinator, Message::Decide { round, bits }) => self.rounds.decide(round, &bits, &mut scope),
             (Node::Coordinator, Message::Snapshot) => self.snapshot(actions),

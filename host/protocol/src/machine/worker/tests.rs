@@ -89,7 +89,7 @@ fn begin(round: u64) -> Message {
 }
 
 fn settle(round: u64) -> Message {
-    Message::Settle { round: Round(round), logged: true, ends: vec![] }
+    Message::Settle { round: Round(round), logged: true, ends: vec![], queries: vec![] }
 }
 
 fn decide(round: u64) -> Message {
@@ -132,7 +132,7 @@ fn a_message_in_another_phase_is_a_fault() {
         for round in [0, 1, 2, u64::MAX] {
             all.extend([begin(round), settle(round), decide(round)]);
             all.push(Message::Share { round: Round(round), requests: vec![], carried: vec![] });
-            all.push(Message::Executed { round: Round(round), ends: vec![] });
+            all.push(Message::Executed { round: Round(round), ends: vec![], queries: vec![] });
             all.push(Message::Bits { round: Round(round), bits: vec![] });
         }
         for message in all {

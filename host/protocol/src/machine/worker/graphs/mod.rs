@@ -32,7 +32,7 @@ use super::phase::Phase;
 use crate::cluster::worker_set::WorkerSet;
 use crate::commit::share::{Share, Shares};
 use crate::execute::attempt::{
-    Attempt, Execution, Finding, Footprint, LogLine, Mode, Operation, Overlay, RemoteResponse,
+    Attempt, Execution, Finding, Footprint, LogLine, Mode, Operation, Overlay, RemoteResponse, ThinVec,
 };
 use crate::execute::task::{GraphId, Progress, Task, TaskKind, TaskProgress};
 use crate::ids::{Round, Tid, WorkerId};
@@ -40,7 +40,7 @@ use crate::sequence::transaction::Transaction;
 use crate::state::Write;
 use crate::state::entity::Value;
 use crate::wire::fault::why;
-use crate::wire::mail::{Decision, Header, Mail, Order, OrderReply};
+use crate::wire::mail::{Decision, Ending, Header, Mail, Order, OrderReply};
 
 /// A graph of the fallback, which waits for its locks.
 pub(crate) struct Locked {
@@ -182,18 +182,15 @@ impl Graphs {
     }
 
     /// Applies what a graph did here, and forgets it; gives what its guests logged.
-    pub fn decide(&mut self, graph: GraphId, number: u32, commits: bool) -> Option<(Tid, Vec<LogLine>)> {
+    pub fn decide(&mut self, graph: GraphId, number: u32, ending: Ending) -> Option<(Tid, ThinVec<LogLine>)> {
         let part = self.scheduler.parts.remove(graph).expect("what is decided took part here");
         assert!(part.is_idle(), "a graph is decided when nothing of it runs");
         let mut attempt = part.attempt.filter(|_| part.header.number == number)?;
         let execution = attempt.take_execution(Ok(Value::default()));
-        if !commits {
-            return None;
+        if ending == Ending::Commits {
+            execution.writes().for_each(|write| self.scheduler.apply(write));
         }
-        for write in execution.writes() {
-            self.scheduler.apply(write);
-        }
-        (!execution.logs.is_empty()).then(|| (part.transaction.tid, execution.logs.into()))
+        (ending != Ending::Moves).then_some((part.transaction.tid, execution.logs))
     }
 
     /// Tells the other workers that took part what becomes of a graph.

@@ -220,6 +220,10 @@ impl Part {
         let mut report = std::mem::take(&mut self.report);
         if let Some(attempt) = &mut self.attempt {
             report.merge(attempt.take_report());
+            // Of a transaction, whoever took part hears how it ended.
+            if self.header.query && self.root.is_none() && !attempt.so_far().logs.is_empty() {
+                report.add(Finding::Logged);
+            }
         }
         report
     }

@@ -13,6 +13,7 @@ use super::executing::Executing;
 use super::falling_back::{Conflicting, FallingBack};
 use super::roots::Roots;
 use super::settled::{Foreign, Judged, Settled};
+use super::show;
 use crate::commit::replies::Reply;
 use crate::commit::validate::{Bits, Kind, Verdict};
 use crate::commit::watermark;
@@ -23,7 +24,7 @@ use crate::modes::Modes;
 use crate::sequence::origin::Origin;
 use crate::sequence::transaction::Request;
 use crate::state::entity::Value;
-use crate::wire::message::GraphEnd;
+use crate::wire::message::Message;
 
 /// A worker's part of what a round begins with.
 #[derive(Debug)]
@@ -151,16 +152,16 @@ impl<W> CurrentRound<W> {
         self.summary.shared += roots;
     }
 
-    /// If all that is rooted here is complete, and was not before: the graphs of several workers among it.
-    pub fn complete(&mut self) -> Option<Vec<GraphEnd>> {
+    /// If all that is rooted here is complete, and was not before: what the coordinator is to know of it.
+    pub fn complete(&mut self) -> Option<Message> {
         let Stage::Execute(executing) = &mut self.stage else { return None };
-        let (queries, ends) = executing.complete(&self.roots)?;
+        let (queries, ends, logged) = executing.complete(&self.roots)?;
         if !self.executed.is_empty() {
             let executed = std::mem::take(&mut self.executed).into_iter();
             self.roots.join(executed.map(|long| (long.slot, long.execution)).collect());
         }
         self.stage = Stage::Executed { queries };
-        Some(ends)
+        Some(Message::Executed { round: self.round, ends, queries: logged })
     }
 
     /// Forgets replies that need not be remembered at the time of this round.
@@ -194,10 +195,7 @@ impl<W> CurrentRound<W> {
                 self.fuel.push((slot.transaction.request.clone(), execution.fuel));
             }
             // Why it failed is among them.
-            if !execution.logs.is_empty() {
-                let lines = std::mem::take(&mut execution.logs).into();
-                actions.push(Action::Logs { tid: reply.tid, lines });
-            }
+            show(reply.tid, std::mem::take(&mut execution.logs), actions);
             egress.hold(base, ClientResponse::Reply { waiter, reply });
         }
     }
@@ -229,8 +227,7 @@ impl<W> CurrentRound<W> {
                 } else if conflicts {
                     let (slot, execution) = self.roots.get_mut(at);
                     if planted(Bug::LinesOfEveryAttempt) {
-                        let lines = execution.logs.to_vec();
-                        actions.push(Action::Logs { tid, lines });
+                        show(tid, execution.logs.clone(), actions);
                     }
                     let (transaction, root, end) = (slot.transaction.clone(), ground.me(), end.cloned());
                     let execution = Arc::new(std::mem::take(execution));
@@ -248,11 +245,11 @@ impl<W> CurrentRound<W> {
             } else if conflicts {
                 let (execution, end) = (Arc::new(execution), end.cloned());
                 conflicting.push(Conflicting { at: None, transaction, root, execution, end });
-            } else if kind != Kind::Aborted {
-                ground.write(execution.writes());
-                if !execution.logs.is_empty() {
-                    actions.push(Action::Logs { tid, lines: execution.logs.into() });
+            } else {
+                if kind != Kind::Aborted {
+                    ground.write(execution.writes());
                 }
+                show(tid, execution.logs, actions);
             }
         });
         self.summary.order.sort_unstable();
@@ -331,9 +328,7 @@ impl<W> CurrentRound<W> {
             egress.end(&reply, fell_back, self.time);
             self.records.extend(request.origin.as_deref().map(|origin| (request.id, *origin)));
         }
-        if !execution.logs.is_empty() {
-            actions.push(Action::Logs { tid, lines: std::mem::take(&mut execution.logs).into() });
-        }
+        show(tid, std::mem::take(&mut execution.logs), actions);
         if let Some(waiter) = slot.waiter.take() {
             let epoch = if shared && planted(Bug::DurableAssumed) { Epoch(0) } else { epoch };
             egress.hold(epoch, ClientResponse::Reply { waiter, reply });

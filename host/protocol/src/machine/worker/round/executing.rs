@@ -16,7 +16,7 @@ use crate::execute::task::{GraphId, RunId};
 use crate::ids::{Tid, WorkerId};
 use crate::wire::fault::why;
 use crate::wire::mail::Joined;
-use crate::wire::message::GraphEnd;
+use crate::wire::message::{GraphEnd, QueryEnd};
 
 /// See the module.
 #[derive(Debug)]
@@ -30,6 +30,8 @@ pub(super) struct Executing<W> {
     open: usize,
     /// Graphs of several workers that are rooted here.
     ends: Vec<GraphEnd>,
+    /// Queries that are rooted here, and of which other workers have lines to show.
+    logged: Vec<QueryEnd>,
     /// Long transactions and queries of which other workers have not all answered.
     joining: BTreeMap<RunId, Joining>,
 }
@@ -55,7 +57,8 @@ pub(super) enum Answered {
 
 impl<W> Executing<W> {
     pub fn new(queries: Roots<W>) -> Self {
-        Executing { queries, handed_out: 0, out: false, open: 0, ends: Vec::new(), joining: BTreeMap::new() }
+        let (ends, logged, joining) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Executing { queries, handed_out: 0, out: false, open: 0, ends, logged, joining }
     }
 
     /// The next roots to be executed; none while some are out, or while there is no room for more that may
@@ -102,7 +105,11 @@ impl<W> Executing<W> {
         if postponed {
             execution = Execution { postponed, lacks: part.report.has(Finding::Lacks), ..Execution::default() };
         }
-        if let Some(at) = part.header.graph.query_place() {
+        let graph = part.header.graph;
+        if let Some(at) = graph.query_place() {
+            if !postponed && part.report.has(Finding::Logged) {
+                self.logged.push(QueryEnd { graph, number: end.number, workers: end.workers });
+            }
             return self.queries.set(at, execution);
         }
         roots.set(roots.find(end.tid), execution);
@@ -140,11 +147,16 @@ impl<W> Executing<W> {
         })
     }
 
-    /// When all that is rooted here is complete: the queries, and the graphs of several workers among it.
-    pub fn complete(&mut self, roots: &Roots<W>) -> Option<(Roots<W>, Vec<GraphEnd>)> {
+    /// When all that is rooted here is complete: the queries, the graphs of several workers among it, and the queries of
+    /// which others have lines to show.
+    pub fn complete(&mut self, roots: &Roots<W>) -> Option<(Roots<W>, Vec<GraphEnd>, Vec<QueryEnd>)> {
         let complete = self.handed_out == roots.len() + self.queries.len() && !self.out && self.open == 0;
         let complete = complete && self.joining.is_empty();
-        if complete { Some((std::mem::take(&mut self.queries), std::mem::take(&mut self.ends))) } else { None }
+        if !complete {
+            return None;
+        }
+        let (ends, logged) = (std::mem::take(&mut self.ends), std::mem::take(&mut self.logged));
+        Some((std::mem::take(&mut self.queries), ends, logged))
     }
 
     /// What holds between steps.

@@ -12,7 +12,7 @@ use styx_planted::{Bug, planted};
 use super::super::Action;
 use super::super::graphs::{Graphs, Locked};
 use super::roots::Roots;
-use super::take_execution;
+use super::{show, take_execution};
 use crate::cluster::worker_set::WorkerSet;
 use crate::execute::attempt::{Execution, Finding, Mode};
 use crate::execute::task::GraphId;
@@ -21,7 +21,7 @@ use crate::fallback::{ComponentOutcome, Member, components};
 use crate::ids::WorkerId;
 use crate::modes::Modes;
 use crate::sequence::transaction::Transaction;
-use crate::wire::mail::Decision;
+use crate::wire::mail::{Decision, Ending};
 use crate::wire::message::GraphEnd;
 
 /// A transaction that conflicts.
@@ -146,9 +146,9 @@ impl FallingBack {
             for graph in concluded {
                 self.conclude(graph, roots, graphs);
             }
-            for Decision { graph, number, commits } in decisions {
-                if let Some((tid, lines)) = graphs.decide(graph, number, commits) {
-                    actions.push(Action::Logs { tid, lines });
+            for Decision { graph, number, ending } in decisions {
+                if let Some((tid, lines)) = graphs.decide(graph, number, ending) {
+                    show(tid, lines, actions);
                 }
                 self.released(graph, graphs);
             }
@@ -163,13 +163,17 @@ impl FallingBack {
         execution.drifted |= part.report.has(Finding::Drifted) && !planted(Bug::DriftAtRootOnly);
         execution.postponed |= part.report.has(Finding::Postponed);
         execution.lacks |= part.report.has(Finding::Lacks);
-        let commits = execution.outcome.is_ok() && !execution.drifted && !execution.postponed;
-        if commits {
+        let ending = match &execution.outcome {
+            _ if execution.drifted || execution.postponed => Ending::Moves,
+            Ok(_) => Ending::Commits,
+            Err(_) => Ending::Aborts,
+        };
+        if ending == Ending::Commits {
             execution.writes().for_each(|write| graphs.apply(write));
         }
         let locked = &self.graphs[self.member(graph)];
         roots.set(locked.at.expect("it is rooted here"), execution);
-        graphs.announce(&locked.workers, Decision { graph, number, commits });
+        graphs.announce(&locked.workers, Decision { graph, number, ending });
         self.released(graph, graphs);
     }
 

@@ -34,15 +34,15 @@ use super::phase::Phase;
 use super::{Action, Config, Executed, FallbackBatch};
 use crate::cluster::worker_set::WorkerSet;
 use crate::commit::validate::Bits;
-use crate::execute::attempt::{Access, Execution, Footprint};
-use crate::execute::task::{RunId, Started, TaskProgress};
+use crate::execute::attempt::{Access, Execution, Footprint, LogLine, ThinVec};
+use crate::execute::task::{GraphId, RunId, Started, TaskProgress};
 use crate::fallback::ComponentOutcome;
 use crate::ids::{Epoch, RequestId, Round, Tid, WorkerId};
 use crate::modes::Modes;
 use crate::sequence::origin::Origin;
 use crate::state::entity::Value;
 use crate::wire::fault::why;
-use crate::wire::mail::{Join, JoinWrite, Joined, Mail};
+use crate::wire::mail::{Header, Join, JoinWrite, Joined, Mail};
 use crate::wire::message::{GraphEnd, Message, Node};
 
 /// See the module.
@@ -333,13 +333,14 @@ impl<W> Rounds<W> {
         round: Round,
         logged: bool,
         ends: Vec<GraphEnd>,
+        counted: &[(GraphId, u32)],
         longs: &Longs<W>,
         scope: &mut Scope<'_, W>,
     ) -> Refusal {
         let Some(current) = self.current.as_mut().filter(|current| current.round == round) else {
             return Err(why::ANOTHER_ROUND);
         };
-        if !ends.is_sorted_by(|a, b| a.tid < b.tid) {
+        if !ends.is_sorted_by(|a, b| a.tid < b.tid) || !counted.is_sorted_by(|(a, _), (b, _)| a < b) {
             return Err(why::DISORDER);
         }
         let workers = scope.ground.view().placement.workers();
@@ -353,7 +354,10 @@ impl<W> Rounds<W> {
         }
         let queries = std::mem::take(queries);
         std::mem::take(&mut self.begun).into_iter().for_each(|run| longs.begin_query(run, scope.ground, scope.actions));
-        let parts = if scope.ground.is_shared() { self.graphs.end() } else { Vec::new() };
+        let mut parts = if scope.ground.is_shared() { self.graphs.end() } else { Vec::new() };
+        // Their graphs are the highest.
+        let of_queries = parts.split_off(parts.partition_point(|part| !part.header.query));
+        show_counted(of_queries, counted, scope.actions);
         let settled = Settled::new(ends, parts, &current.roots, scope.ground);
         if logged {
             current.forget_replies(scope.egress);
@@ -473,8 +477,7 @@ impl<W> Rounds<W> {
         let most = if scope.ground.is_shared() { (self.suspended_max / 4).max(1) } else { usize::MAX };
         if let Some(batch) = executing.next_batch(&current.roots, scope.ground, self.graphs.under_way(), most) {
             scope.actions.push(Action::Execute(batch));
-        } else if let Some(ends) = current.complete() {
-            let message = Message::Executed { round: current.round, ends };
+        } else if let Some(message) = current.complete() {
             scope.actions.push(Action::Send { to: Node::Coordinator, message });
         }
     }
@@ -546,6 +549,24 @@ fn take_remote(execution: &mut Execution, ground: &Ground) -> BTreeMap<WorkerId,
         }
     }
     writes
+}
+
+/// Shows what functions have logged, if they have.
+fn show<W>(tid: Tid, lines: ThinVec<LogLine>, actions: &mut Vec<Action<W>>) {
+    if !lines.is_empty() {
+        actions.push(Action::Logs { tid, lines: lines.into() });
+    }
+}
+
+/// Shows what functions have logged in parts of queries, if it is the attempt that counted.
+#[allow(clippy::vec_box, reason = "they are boxed already, and large")]
+fn show_counted<W>(parts: Vec<Box<Part>>, counted: &[(GraphId, u32)], actions: &mut Vec<Action<W>>) {
+    for mut part in parts {
+        let Header { graph, number, .. } = part.header;
+        if part.attempt.is_some() && counted.binary_search(&(graph, number)).is_ok() {
+            show(part.transaction.tid, take_execution(&mut part).logs, actions);
+        }
+    }
 }
 
 /// What a part of a graph did here; at the root with its outcome.

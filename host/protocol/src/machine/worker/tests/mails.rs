@@ -15,7 +15,9 @@ use crate::sequence::deployment::{
 use crate::state::entity::Entity;
 use crate::state::range::KeyRange;
 use crate::wire::long::{LongAnswer, LongMail};
-use crate::wire::mail::{Ack, CachedResult, Decision, Header, Join, JoinWrite, Joined, Order, OrderReply, Question};
+use crate::wire::mail::{
+    Ack, CachedResult, Decision, Ending, Header, Join, JoinWrite, Joined, Order, OrderReply, Question,
+};
 use crate::wire::message::GraphEnd;
 use crate::wire::moving::MovingMode;
 
@@ -251,8 +253,10 @@ fn an_answer_that_nobody_has_asked_for_is_refused() {
     let mut worker = in_a_round();
     let replies = |reply| Mail { replies: vec![reply], ..first_round() };
     let acks = |ack| Mail { acks: vec![ack], ..first_round() };
-    let decisions =
-        |graph| Mail { decisions: vec![Decision { graph: GraphId(graph), number: 1, commits: true }], ..first_round() };
+    let decisions = |graph| Mail {
+        decisions: vec![Decision { graph: GraphId(graph), number: 1, ending: Ending::Commits }],
+        ..first_round()
+    };
     let joined = Mail { joined: vec![Joined { run: RunId(1), current: true }], ..first_round() };
     is_refused(&mut worker, replies(reply(1002, 1)), why::UNKNOWN_GRAPH);
     is_refused(&mut worker, acks(ack(1002, 1)), why::UNKNOWN_GRAPH);
@@ -354,12 +358,16 @@ fn an_end_is_decided_once_and_by_dependencies_of_what_several_workers_share() {
     let mut worker = in_a_round();
     let here = entity_of(&worker, WorkerId(0));
     is_taken(&mut worker, orders(vec![order(Operation::Get(here))]));
-    let decision = Decision { graph: GraphId(1002), number: 1, commits: false };
+    let decision = Decision { graph: GraphId(1002), number: 1, ending: Ending::Aborts };
     is_refused(&mut worker, Mail { decisions: vec![decision], ..first_round() }, why::ANOTHER_PHASE);
     let transactions = vec![Started::Local(Execution::default())];
     step(&mut worker, Input::Executed(Executed { transactions, queries: vec![] }));
     let ends = |kind| vec![end(1002, kind)];
-    say(&mut worker, Node::Coordinator, Message::Settle { round: Round(1), logged: true, ends: ends(Kind::Wrote) });
+    say(
+        &mut worker,
+        Node::Coordinator,
+        Message::Settle { round: Round(1), logged: true, ends: ends(Kind::Wrote), queries: vec![] },
+    );
     let decide =
         |tid| Message::Decide { round: Round(1), bits: vec![(Tid(tid), Bits { waw: true, ..Bits::default() })] };
     for unknown in [1001, 1003] {
@@ -476,15 +484,21 @@ fn an_epoch_that_cannot_follow_is_refused() {
 fn an_end_of_a_phase_that_cannot_be_is_refused() {
     let _transcript = scenario!("worker");
     let end = |tid: u64, worker: u16| GraphEnd { workers: WorkerSet::only(WorkerId(worker)), ..end(tid, Kind::Wrote) };
-    let settle = |ends| Message::Settle { round: Round(1), logged: true, ends };
+    let settle = |ends| Message::Settle { round: Round(1), logged: true, ends, queries: vec![] };
+    let settle_queries = |places: [usize; 2]| {
+        let queries = places.map(|place| (GraphId::of_query(PEER, place), 1)).into();
+        Message::Settle { round: Round(1), logged: true, ends: vec![], queries }
+    };
     let mut worker = settled();
     let cases = [
         (settle(vec![end(4, 1), end(2, 1)]), why::DISORDER),
         (settle(vec![end(4, 1), end(4, 1)]), why::DISORDER),
+        (settle_queries([5, 3]), why::DISORDER),
+        (settle_queries([5, 5]), why::DISORDER),
         (settle(vec![end(4, 2)]), why::OTHER_WORKERS),
         // Something of this worker's is logged.
-        (Message::Settle { round: Round(1), logged: false, ends: vec![] }, why::ANOTHER_PHASE),
-        (Message::Settle { round: Round(2), logged: true, ends: vec![] }, why::ANOTHER_ROUND),
+        (Message::Settle { round: Round(1), logged: false, ends: vec![], queries: vec![] }, why::ANOTHER_PHASE),
+        (Message::Settle { round: Round(2), logged: true, ends: vec![], queries: vec![] }, why::ANOTHER_ROUND),
     ];
     for (message, why) in cases {
         let before = format!("{worker:?}");
