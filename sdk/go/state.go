@@ -33,10 +33,11 @@ func (s State) Require(value any) error {
 // Put writes the own entity.
 func (State) Put(value any) error {
 	data, err := appendAny(scratch(), value)
-	if err == nil {
-		hostPutScratch(data)
+	if err != nil {
+		return unwritable(hostKey(), err)
 	}
-	return err
+	hostPutScratch(data)
+	return nil
 }
 
 // Delete removes the own entity. Removing an absent one is no error.
@@ -54,11 +55,12 @@ func (State) GetAt(key string, value any) (bool, error) {
 // PutAt is Put for another key of the operator.
 func (State) PutAt(key string, value any) error {
 	data, err := appendAny(scratch(), value)
-	if err == nil {
-		hostPut(key, data)
-		keepScratch(data)
+	if err != nil {
+		return unwritable(key, err)
 	}
-	return err
+	hostPut(key, data)
+	keepScratch(data)
+	return nil
 }
 
 // DeleteAt is Delete for another key of the operator.
@@ -145,6 +147,11 @@ func read(data []byte, found bool, value any, key string) (bool, error) {
 		hostPut(key, migrated)
 	}
 	return true, nil
+}
+
+// unwritable is a bug of the app, not a refusal.
+func unwritable(key string, err error) error {
+	return &Failure{Code: codeGuestException, Message: fmt.Sprintf("state of %q: %v", key, err)}
 }
 
 func unreadable(key string, err error) error {

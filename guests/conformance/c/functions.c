@@ -28,6 +28,15 @@ STYX_FUNCTION(c, no_number, double, "", (double, x)) {
     *result = x > 1 ? x * 1e308 : NAN;
 }
 
+/* Stores a number, or what is none for more than 1, and says of what it reads then whether it is below zero, or -0. */
+STYX_FUNCTION(c, kept_sign, bool, "", (double, x)) {
+    double kept = x > 1 ? NAN : x;
+    styx_put(double, &kept);
+    styx_get(double, &kept);
+    styx_delete();
+    *result = signbit(kept);
+}
+
 STYX_READ_ONLY(c, get, int64_t_or_null, "") {
     int64_t *n = styx_alloc(sizeof *n);
     if (styx_get(int64_t, n)) *result = n;

@@ -61,6 +61,20 @@ var _ = styx.Register(own, "no_number", func(_ *styx.Context, in number) (float6
 	return math.NaN(), nil
 })
 
+// Stores a number, or what is none for more than 1, and says of what it reads then whether it is below zero, or -0.
+var _ = styx.Register(own, "kept_sign", func(ctx *styx.Context, in number) (bool, error) {
+	kept := in.X
+	if kept > 1 {
+		kept = math.NaN()
+	}
+	if err := ctx.State.Put(kept); err != nil {
+		return false, err
+	}
+	err := ctx.State.Require(&kept)
+	ctx.State.Delete()
+	return math.Signbit(kept), err
+})
+
 var _ = styx.Register(own, "get", func(ctx *styx.Context, _ styx.None) (*int64, error) {
 	var n int64
 	found, err := ctx.State.Get(&n)

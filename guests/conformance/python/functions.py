@@ -40,6 +40,15 @@ def no_number(ctx: Context, x: float) -> float:
     return x * 1e308 if x > 1 else math.nan
 
 
+@own.register
+def kept_sign(ctx: Context, x: float) -> bool:
+    """Stores a number, or what is none for more than 1, and says of what it reads then whether it is below zero, or -0."""
+    ctx.state.put(math.nan if x > 1 else x)
+    kept = float(ctx.state.get())
+    ctx.state.delete()
+    return math.copysign(1, kept) < 0
+
+
 @own.register(read_only=True)
 def get(ctx: Context) -> int | None:
     return ctx.state.get()

@@ -14,6 +14,13 @@ export const own = operator("typescript", {
   echo_any: (_ctx: Context, value: Json): Json => value,
   echo_number: (_ctx: Context, x: number): number => x,
   no_number: (_ctx: Context, x: number): number => (x > 1 ? x * 1e308 : NaN),
+  /** Stores a number, or what is none for more than 1, and says of what it reads then whether it is below zero, or -0. */
+  kept_sign(ctx: Context, x: number): boolean {
+    ctx.state.put(x > 1 ? NaN : x);
+    const kept = ctx.state.get() as number;
+    ctx.state.delete();
+    return kept < 0 || Object.is(kept, -0);
+  },
   get: readOnly((ctx): number | null => ctx.state.get() ?? null),
   add(ctx: Context, n: bigint): bigint {
     const total = BigInt(ctx.state.get() ?? 0) + n;

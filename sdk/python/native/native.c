@@ -146,7 +146,8 @@ static Object *read_value(Reader *reader, int depth) {
       /* So many digits are a `long long` whatever they are; what goes on behind them is no such number. */
       while (at < end && *at >= '0' && *at <= '9' && at - digits < 18) number = number * 10 + (*at++ - '0');
       Py_ssize_t count = at - digits;
-      if (!count || (*digits == '0' && count > 1)) return NULL;
+      /* -0 is a number of its own, which no integer is. */
+      if (!count || (*digits == '0' && (count > 1 || is_negative))) return NULL;
       if (at < end && *at != ',' && *at != ']') return NULL;
       reader->at = at;
       return PyLong_FromLongLong(is_negative ? -number : number);

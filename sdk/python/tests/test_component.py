@@ -256,12 +256,20 @@ def test_values_are_the_same_in_c(torture, value):
 
 @pytest.mark.parametrize(
     "text",
-    [" 1", "1 ", "[1, 2]", "\t[ 1 ,2]\n", '"\\u00e9\\ud83d\\ude00"', "-0", "1e2", "12E-1", '{"a": 1, "a": 2}', "[[]]", '"é" ', "-5", "1.50"],
+    [" 1", "1 ", "[1, 2]", "\t[ 1 ,2]\n", '"\\u00e9\\ud83d\\ude00"', "1e2", "12E-1", '{"a": 1, "a": 2}', "[[]]", '"é" ', "-5", "1.50"],
 )
 def test_json_is_read_as_json_in_c(torture, text):
     torture.state["evil", "k"] = text.encode()
     assert call(torture, "kept") == repr(json.loads(text))
     assert json.loads(torture.invoke("evil.shown", "k", f"[{text}]".encode())) == repr(json.loads(text))
+
+
+@pytest.mark.parametrize("text", ["-0", "[-0]", "[1, -0]"])
+def test_minus_zero_is_no_integer_in_c(torture, text):
+    """`json.loads` makes it 0, which is another number."""
+    torture.state["evil", "k"] = text.encode()
+    assert call(torture, "kept") == text.replace("-0", "-0.0")
+    assert json.loads(torture.invoke("evil.shown", "k", f"[{text}]".encode())) == text.replace("-0", "-0.0")
 
 
 @pytest.mark.parametrize("text", ["", "01", "-", "1,", "[1,]", "[1", '"a', '"\x01"', "nul", "nulll", "truee", "NaN", "1 2", "[01]", "--1", "{", b"\xff", b'"\xff"'])

@@ -53,7 +53,7 @@ macro_rules! tuples {
     ($($($name:ident)+;)+) => {$(
         impl<$($name: Serialize),+> Arguments for ($($name,)+) {
             fn encode(&self) -> Result<Vec<u8>> {
-                Ok(json::encode(self)?)
+                json::encode(self).map_err(Abort::bug)
             }
         }
 

@@ -31,7 +31,7 @@ where
     }
     let old = serde_json::from_slice(value)
         .map_err(|error| Abort::bug(format_args!("state of {:?}, to be migrated: {error}", host::key())))?;
-    Ok(Some(json::encode(&migration(old)?)?))
+    json::encode(&migration(old)?).map(Some).map_err(Abort::bug)
 }
 
 /// Gives the functions of this invocation a migration.

@@ -36,7 +36,7 @@ impl State {
 
     /// Writes the own entity.
     pub fn put<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
-        host::put_own(json::encode(value)?);
+        host::put_own(json::encode(value).map_err(Abort::bug)?);
         Ok(())
     }
 
@@ -66,7 +66,7 @@ impl State {
 
     /// Writes the entity under another key of the operator.
     pub fn put_at<T: Serialize + ?Sized>(&mut self, key: &str, value: &T) -> Result<()> {
-        host::put(key, &json::encode(value)?);
+        host::put(key, &json::encode(value).map_err(Abort::bug)?);
         Ok(())
     }
 

@@ -94,9 +94,11 @@ static bool text_of(JSValueConst value, slice *text) {
         if (fabs(number) > 9007199254740991.0 || number != trunc(number)) {
             if (!isfinite(number)) return slow_text(value, text);
         } else {
+            if (number == 0 && signbit(number)) return *text = (slice){"-0", 2}, true;
             return *text = digits((int64_t)number), true;
         }
     }
+    quickjs_met_negative_zero = false;
     JSValue string = JS_JSONStringify(context, value, JS_UNDEFINED, JS_UNDEFINED);
     if (JS_IsException(string)) {
         JS_FreeValue(context, JS_GetException(context));
@@ -104,7 +106,9 @@ static bool text_of(JSValueConst value, slice *text) {
     }
     bool done = JS_IsString(string) && engine_text(string, text);
     JS_FreeValue(context, string);
-    if (JS_IsUndefined(string) || (done && json_is_suspicious(*text))) return slow_text(value, text);
+    if (JS_IsUndefined(string) || quickjs_met_negative_zero || (done && json_is_suspicious(*text))) {
+        return slow_text(value, text);
+    }
     return done;
 }
 

@@ -17,6 +17,9 @@ bool engine_text(JSValueConst value, slice *text);
 /* Keeps what the component tells of itself, from an object as the SDK makes it; false with an exception. */
 bool engine_described(JSContext *context, JSValueConst description);
 
+/* Whether the engine met -0 since this was false, where it writes a number. */
+extern bool quickjs_met_negative_zero;
+
 /* Whether it is UTF-8: without halves of surrogate pairs. */
 bool json_is_utf8(slice text);
 /* Whether it is a whole number of at most fifteen digits and nothing else. */

@@ -9,8 +9,8 @@ export type Json = null | boolean | number | bigint | string | Json[] | { [key: 
 
 /** Digits that a number may not hold, or an exponent that it may not. */
 const DELICATE = /\d{16}|[eE]\+?\d{3}/;
-/** What NaN, an infinity, a Map or a lone surrogate may have left. */
-const SUSPICIOUS = /null|\{\}|\\ud/;
+/** What NaN, an infinity, a Map, a lone surrogate or -0 may have left. */
+const SUSPICIOUS = /null|\{\}|\\ud|(?:^|[[:,])0(?:$|[\],}])/;
 
 /** The value of a JSON text. */
 export function fromText(text: string): any {
@@ -23,7 +23,7 @@ export function toText(value: unknown): string {
     case "undefined":
       return "null";
     case "number":
-      if (Number.isSafeInteger(value)) return String(value === 0 ? 0 : value);
+      if (Number.isSafeInteger(value)) return number(value);
       break;
     case "bigint":
       return String(value);
@@ -56,7 +56,7 @@ function write(value: any, key: string, open: object[]): string {
       return String(value);
     case "number":
       if (!Number.isFinite(value)) throw new TypeError(`${value} has no JSON form`);
-      return JSON.stringify(value);
+      return number(value);
     case "string":
       if (/[\ud800-\udfff]/.test(value) && !isWellFormed(value)) {
         throw new TypeError("a text with half of a surrogate pair has no JSON form");
@@ -93,6 +93,11 @@ function write(value: any, key: string, open: object[]): string {
   }
   open.pop();
   return text;
+}
+
+/** -0 is a number of its own, which JSON can say and JSON.stringify does not. */
+function number(value: number): string {
+  return Object.is(value, -0) ? "-0" : String(value);
 }
 
 function isWellFormed(text: string): boolean {

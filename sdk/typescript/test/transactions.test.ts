@@ -184,7 +184,7 @@ test("what has no JSON form is refused", () => {
 
 test("JSON comes back as it went", () => {
   const host = shop();
-  for (const value of [null, true, 0, -1.5, "", "ä€😀\u0000\"\\", [], {}, [[null]], { "": { ä: [1, "x".repeat(5000) + "😀"] } }]) {
+  for (const value of [null, true, 0, -0, [-0, 0], { a: { b: -0 } }, -1.5, "", "ä€😀\u0000\"\\", [], {}, [[null]], { "": { ä: [1, "x".repeat(5000) + "😀"] } }]) {
     assert.deepEqual(host.call(order, "o").keeps(value), value);
     assert.deepEqual(host.get(order, "o"), value);
   }

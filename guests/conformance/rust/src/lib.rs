@@ -31,6 +31,14 @@ impl Own {
         if x > 1.0 { x * 1e308 } else { f64::NAN }
     }
 
+    /// Stores a number, or what is none for more than 1, and says of what it reads then whether it is below zero, or -0.
+    pub fn kept_sign(ctx: &mut Context, x: f64) -> Result<bool> {
+        ctx.state.put(&if x > 1.0 { f64::NAN } else { x })?;
+        let kept: f64 = ctx.state.get()?.unwrap_or_default();
+        ctx.state.delete();
+        Ok(kept.is_sign_negative())
+    }
+
     #[function(read_only)]
     pub fn get(ctx: &Context) -> Result<Option<i64>> {
         ctx.state.get()

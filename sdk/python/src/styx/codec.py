@@ -61,6 +61,12 @@ _decoder = json.JSONDecoder(parse_constant=_refuse_constant)
 _scan = (_scanner.c_make_scanner or _scanner.py_make_scanner)(_decoder)
 
 
+# -0 is a number of its own, which no `int` is.
+_exact_decoder = json.JSONDecoder(
+    parse_int=lambda text: -0.0 if text == "-0" else int(text), parse_constant=_refuse_constant
+)
+
+
 def to_json(value: Any) -> bytes:
     """`value` as compact JSON. Raises TypeError or ValueError for what JSON cannot express."""
     try:
@@ -73,6 +79,8 @@ def to_json(value: Any) -> bytes:
 def from_json(data: bytes) -> Any:
     """The value of a JSON text. Raises ValueError for anything else."""
     text = data.decode()
+    if "-0" in text:
+        return _exact_decoder.decode(text)
     try:
         value, end = _scan(text, 0)
         if end == len(text):
