@@ -1,8 +1,7 @@
-import json
 import unittest
 from pathlib import Path
 
-from styx.codec import to_json
+from styx.codec import from_json, to_json
 from styx.testing import CallFailed, Host
 
 import functions
@@ -17,7 +16,7 @@ class ConformanceTest(unittest.TestCase):
         for line in lines:
             key, function, arguments, expected = line.split("\t")
             try:
-                found = to_json(host.call("python", key, function, *json.loads(arguments))).decode()
+                found = to_json(host.call("python", key, function, *from_json(arguments.encode()))).decode()
             except CallFailed as failed:
                 found = f"{failed.full_code}: {failed.message}"
             except (TypeError, ValueError):  # the host takes no such call

@@ -162,6 +162,14 @@ static Object *from_json_in_python(const char *data, size_t size) {
   return value;
 }
 
+/* Whether there may be a -0, which the scanner takes for 0. */
+static bool has_minus_zero(const char *data, size_t size) {
+  for (size_t i = 0; i + 1 < size; i++) {
+    if (data[i] == '-' && data[i + 1] == '0') return true;
+  }
+  return false;
+}
+
 /* As `codec.from_json`. */
 static Object *from_json(const char *data, size_t size) {
   Reader reader = {data, data + size};
@@ -169,6 +177,7 @@ static Object *from_json(const char *data, size_t size) {
   if (value && reader.at == reader.end) return value;
   dropped(value);
   PyErr_Clear();
+  if (has_minus_zero(data, size)) return from_json_in_python(data, size);
   Object *string = text(data, size);
   Object *scanned = string ? call2(installed[SCAN], string, zero) : NULL;
   /* Of the pair of the value and where it ends. */
