@@ -364,6 +364,8 @@ impl Single {
             SingleEffect::SnapshotTaken(_) | SingleEffect::WaitedForLog(_) => {}
             SingleEffect::Answer(waiter, answer) => around.answer_to(waiter, answer)?,
             SingleEffect::AnswerAll(responses) => {
+                // A query may have run beside a round that is not over.
+                around.environment.expect_queries(self.begun.drain(..));
                 around.environment.leaves_alone(&responses)?;
                 for (waiter, answer) in responses.into_iter().map(Answer::of) {
                     around.answer_to(waiter, answer)?;
