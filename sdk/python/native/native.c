@@ -162,10 +162,10 @@ static Object *from_json_in_python(const char *data, size_t size) {
   return value;
 }
 
-/* Whether there may be a -0, which the scanner takes for 0. */
+/* Whether there may be a -0, which the scanner takes for 0: dates and UUIDs have those two characters too, but go on. */
 static bool has_minus_zero(const char *data, size_t size) {
   for (size_t i = 0; i + 1 < size; i++) {
-    if (data[i] == '-' && data[i + 1] == '0') return true;
+    if (data[i] == '-' && data[i + 1] == '0' && (i + 2 == size || memchr(",]} \t\n\r", data[i + 2], 7))) return true;
   }
   return false;
 }

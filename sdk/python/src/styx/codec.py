@@ -8,6 +8,7 @@ objects) is refused instead of approximated.
 
 import enum
 import json
+import re
 from dataclasses import fields, is_dataclass
 from json import encoder as _encoder
 from json import scanner as _scanner
@@ -61,7 +62,8 @@ _decoder = json.JSONDecoder(parse_constant=_refuse_constant)
 _scan = (_scanner.c_make_scanner or _scanner.py_make_scanner)(_decoder)
 
 
-# -0 is a number of its own, which no `int` is.
+# -0 is a number of its own, which no `int` is. Dates and UUIDs have those two characters too, but go on.
+_MINUS_ZERO = re.compile(r"-0(?=[,\]} \t\n\r]|\Z)")
 _exact_decoder = json.JSONDecoder(
     parse_int=lambda text: -0.0 if text == "-0" else int(text), parse_constant=_refuse_constant
 )
@@ -79,7 +81,7 @@ def to_json(value: Any) -> bytes:
 def from_json(data: bytes) -> Any:
     """The value of a JSON text. Raises ValueError for anything else."""
     text = data.decode()
-    if "-0" in text:
+    if "-0" in text and _MINUS_ZERO.search(text):
         return _exact_decoder.decode(text)
     try:
         value, end = _scan(text, 0)
