@@ -202,15 +202,15 @@ func newEncoder(kind reflect.Type, making map[reflect.Type]*encoder) (encoder, e
 		}, nil
 	case reflect.Int32:
 		return func(out []byte, at unsafe.Pointer) ([]byte, error) {
-			return strconv.AppendInt(out, int64(*(*int32)(at)), 10), nil
+			return appendInt(out, int64(*(*int32)(at))), nil
 		}, nil
 	case reflect.Int16:
 		return func(out []byte, at unsafe.Pointer) ([]byte, error) {
-			return strconv.AppendInt(out, int64(*(*int16)(at)), 10), nil
+			return appendInt(out, int64(*(*int16)(at))), nil
 		}, nil
 	case reflect.Int8:
 		return func(out []byte, at unsafe.Pointer) ([]byte, error) {
-			return strconv.AppendInt(out, int64(*(*int8)(at)), 10), nil
+			return appendInt(out, int64(*(*int8)(at))), nil
 		}, nil
 	case reflect.Uint, reflect.Uint64, reflect.Uintptr:
 		return func(out []byte, at unsafe.Pointer) ([]byte, error) {
