@@ -3,7 +3,9 @@
 //! An interpreter's functions are the same in every build of an app, and most of a program's are the same as in the one
 //! before: what Cranelift has made of a function is found again by a digest of its intermediate code, of Cranelift's
 //! version and of its settings, which Cranelift takes. Code does not depend on it: a function that is found is what it
-//! would be compiled to.
+//! would be compiled to. Some are not found although they are there, one in ten of CPython's: Cranelift 0.135 leaves the
+//! exception tables of a trampoline in a context that it uses again (`DataFlowGraph::clear`), and digests them with the next
+//! function, so that its digest depends on which thread took which context. Such a function is compiled and kept once more.
 //!
 //! Each compilation adds at most one file, a *pack*, of what it did not find, which appears whole by rename; packs are never changed.
 //! What was not used for the longest time goes when there are too many bytes. Every entry has a checksum: what is
@@ -226,9 +228,11 @@ mod tests {
         wat::parse_str(text).unwrap()
     }
 
-    /// What a component is compiled to, and how many functions were not found.
+    /// What a component is compiled to, and how many functions were not found. By one thread: with several it is chance
+    /// whether a function is found that is there.
     fn compiled(functions: &Arc<Functions>, component: &[u8]) -> (Vec<u8>, usize) {
         let mut config = config::wasmtime_config(Purpose::Compile);
+        config.parallel_compilation(false);
         config.enable_incremental_compilation(functions.clone()).unwrap();
         let code = wasmtime::Engine::new(&config).unwrap().precompile_component(component).unwrap();
         let added = functions.added.lock().unwrap().len();
