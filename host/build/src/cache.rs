@@ -170,38 +170,47 @@ impl Inputs {
 
     /// Adds a file, or all files of a directory that may be sources, by their paths within it.
     pub fn add_path(&mut self, path: &Path) -> Result<&mut Self, BuildError> {
-        if path.is_dir() {
-            self.add_directory(path, "")?;
-        } else if path.exists() {
-            let bytes = fs::read(path).map_err(BuildError::io("read", path))?;
-            self.add(&path.file_name().unwrap_or_default().to_string_lossy(), bytes);
-        }
+        each_source(path, &mut |name, bytes| {
+            self.add(name, bytes);
+        })?;
         Ok(self)
-    }
-
-    fn add_directory(&mut self, directory: &Path, within: &str) -> Result<(), BuildError> {
-        let entries = fs::read_dir(directory).map_err(BuildError::io("list", directory))?;
-        let mut entries = entries.collect::<Result<Vec<_>, _>>().map_err(BuildError::io("list", directory))?;
-        entries.sort_unstable_by_key(fs::DirEntry::file_name);
-        for entry in entries {
-            let (name, path) = (entry.file_name(), entry.path());
-            let within = format!("{within}/{}", name.to_string_lossy());
-            if path.is_dir() {
-                if !is_no_source(&name) && within != format!("/{PRODUCTS}") {
-                    self.add_directory(&path, &within)?;
-                }
-            } else if !is_no_source(&name) && within != format!("/{MANIFEST}") && path.is_file() {
-                let bytes = fs::read(&path).map_err(BuildError::io("read", &path))?;
-                self.add(&within, bytes);
-            }
-        }
-        Ok(())
     }
 
     /// The digest, in hexadecimal digits.
     pub fn digest(&self) -> String {
         hex(&self.0.clone().finalize())
     }
+}
+
+/// Hands over a file, or all files of a directory that may be sources, in the order of their paths within it; nothing if
+/// nothing is there.
+pub fn each_source(path: &Path, visit: &mut dyn FnMut(&str, Vec<u8>)) -> Result<(), BuildError> {
+    if path.is_dir() {
+        each_source_of(path, "", visit)?;
+    } else if path.exists() {
+        let bytes = fs::read(path).map_err(BuildError::io("read", path))?;
+        visit(&path.file_name().unwrap_or_default().to_string_lossy(), bytes);
+    }
+    Ok(())
+}
+
+fn each_source_of(directory: &Path, within: &str, visit: &mut dyn FnMut(&str, Vec<u8>)) -> Result<(), BuildError> {
+    let entries = fs::read_dir(directory).map_err(BuildError::io("list", directory))?;
+    let mut entries = entries.collect::<Result<Vec<_>, _>>().map_err(BuildError::io("list", directory))?;
+    entries.sort_unstable_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let (name, path) = (entry.file_name(), entry.path());
+        let within = format!("{within}/{}", name.to_string_lossy());
+        if path.is_dir() {
+            if !is_no_source(&name) && within != format!("/{PRODUCTS}") {
+                each_source_of(&path, &within, visit)?;
+            }
+        } else if !is_no_source(&name) && within != format!("/{MANIFEST}") && path.is_file() {
+            let bytes = fs::read(&path).map_err(BuildError::io("read", &path))?;
+            visit(&within, bytes);
+        }
+    }
+    Ok(())
 }
 
 /// SHA-256 in hexadecimal digits.

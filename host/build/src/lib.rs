@@ -18,6 +18,7 @@ mod editor;
 mod go;
 mod installer;
 mod interpreter;
+mod names;
 mod own_tests;
 mod project;
 mod python;
@@ -135,6 +136,10 @@ pub fn build_with(
     // What takes long comes after what may fail at once.
     cache::check_writable(output)
         .map_err(|error| error.hint("`styx build -o FILE` writes the bundle to another place"))?;
+    // What cannot be read is told by whoever builds it.
+    for line in names::unsaid(&project).unwrap_or_default() {
+        progress.warning(&line);
+    }
     let mut components = BTreeMap::new();
     let mut reports = Vec::new();
     let mut failed = Vec::new();

@@ -13,6 +13,9 @@ impl Progress for Steps {
     fn step(&self, line: &str) {
         self.0.lock().unwrap().push(line.to_owned());
     }
+    fn warning(&self, line: &str) {
+        self.0.lock().unwrap().push(format!("! {line}"));
+    }
 }
 
 pub(crate) fn repository() -> PathBuf {
@@ -43,6 +46,24 @@ fn a_guest_of_the_repository() {
     assert!(again.components[0].cached);
     assert_eq!(again.components[0].digest, report.components[0].digest);
     assert_eq!(*steps.0.lock().unwrap(), ["stock is unchanged"]);
+}
+
+#[test]
+fn a_misspelt_name_is_told_before_anything_is_built() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = directory.path().join("bank");
+    write(
+        &source,
+        &[
+            ("styx.toml", "[app]\nentry = \"vault\"\n[operator.account]\nsnapshot = [\"raport\"]\n"),
+            ("bank.py", "account = styx.Operator(\"account\")\n\n\n@account.function\ndef report(context): return 1\n"),
+        ],
+    );
+    let steps = Steps::default();
+    let cache = Cache::at(directory.path().join("cache"));
+    build_with(&cache, &source, &directory.path().join("bank.zip"), &steps).unwrap_err();
+    let told = "! styx.toml: operator.account.snapshot names \"raport\", which no source says; did you mean `report`?";
+    assert_eq!(*steps.0.lock().unwrap(), [told]);
 }
 
 /// Without a path, a patch, a crate type or a profile: what a user's crate looks like.
@@ -241,6 +262,9 @@ fn a_guest_in_c() {
     let report = build(&source, &output, &Silent).unwrap_or_else(|error| panic!("{error}\n{}", error.output));
     let read = Bundle::read(&fs::read(&output).unwrap(), &BundleLimits::default()).unwrap();
     component::check(&read.components["counter"]).unwrap();
+    let sdk = Sdk::C.unpacked(&Cache::of_user().unwrap()).unwrap();
+    let (path, bytes) = (sdk.to_string_lossy(), &read.components["counter"]);
+    assert!(!bytes.windows(path.len()).any(|part| part == path.as_bytes()), "{path}: another user has another one");
     assert!(build(&source, &output, &Silent).unwrap().components[0].cached);
     assert_eq!(report.app, "counter");
 

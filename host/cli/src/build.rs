@@ -9,17 +9,27 @@ use crate::error::CliError;
 use crate::output::Output;
 use styx_build::{self, BuildReport, ComponentReport, Progress};
 
-struct BuildProgress {
+struct BuildProgress<'a> {
     bar: ProgressBar,
     plain: bool,
+    output: &'a Output,
 }
 
-impl Progress for BuildProgress {
+impl<'a> BuildProgress<'a> {
+    fn new(bar: ProgressBar, output: &'a Output) -> Self {
+        Self { plain: bar.is_hidden() && !output.is_json(), bar, output }
+    }
+}
+
+impl Progress for BuildProgress<'_> {
     fn step(&self, line: &str) {
         if self.plain {
             crate::output::tell(&format!("  {line}"));
         }
         self.bar.set_message(line.to_string());
+    }
+    fn warning(&self, line: &str) {
+        self.bar.suspend(|| self.output.warn(line));
     }
     fn detail(&self, line: &str) {
         self.bar.set_message(line.trim().chars().take(100).collect::<String>());
@@ -41,8 +51,7 @@ pub(crate) fn run(source: &Path, file: Option<PathBuf>, output: &Output) -> Resu
 
 /// Makes ready what builds again and again are faster by; whatever goes wrong, a build says better.
 pub(crate) fn prepare(source: &Path, output: &Output) {
-    let bar = output.spinner("preparing");
-    let shown = BuildProgress { plain: bar.is_hidden() && !output.is_json(), bar };
+    let shown = BuildProgress::new(output.spinner("preparing"), output);
     let _ = styx_build::prepare(source, &shown);
     shown.bar.finish_and_clear();
 }
@@ -50,7 +59,7 @@ pub(crate) fn prepare(source: &Path, output: &Output) {
 /// `styx test`.
 pub(crate) fn test(source: &Path, arguments: &[String], output: &Output) -> Result<(), CliError> {
     // Its lines go between those of the tests: no bar.
-    let shown = BuildProgress { plain: !output.is_json(), bar: ProgressBar::hidden() };
+    let shown = BuildProgress::new(ProgressBar::hidden(), output);
     if styx_build::test(source, arguments, &shown).map_err(refused)? {
         return Ok(());
     }
@@ -66,8 +75,7 @@ pub(crate) fn build(source: &Path, file: Option<PathBuf>, output: &Output) -> Re
     let name =
         source.canonicalize().ok().and_then(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()));
     let file = file.unwrap_or_else(|| source.join("target").join(format!("{}.zip", name.as_deref().unwrap_or("app"))));
-    let bar = output.spinner("building");
-    let shown = BuildProgress { plain: bar.is_hidden() && !output.is_json(), bar };
+    let shown = BuildProgress::new(output.spinner("building"), output);
     let built = styx_build::build(source, &file, &shown);
     shown.bar.finish_and_clear();
     let report = built.map_err(refused)?;

@@ -108,6 +108,13 @@ impl Output {
         }
     }
 
+    /// Something that a person should look at, though all goes on.
+    pub(crate) fn warn(&self, line: &str) {
+        if !self.json {
+            tell(&format!("{} {}", self.paint("1;33", "!"), harmless(line)));
+        }
+    }
+
     /// The result, for programs and people alike.
     pub(crate) fn value(&self, value: &Value) {
         self.one_of(value);

@@ -14,6 +14,12 @@ typedef struct reader {
     const char *path;
 } reader;
 
+/* A list or a map of any type, as STYX_LIST and STYX_MAP lay them out. */
+typedef struct sequence {
+    char *items;
+    size_t count;
+} sequence;
+
 reader json_reader(char *text, size_t length);
 bool json_read(reader *from, const styx_type *type, void *value);
 /* Nothing may follow. */

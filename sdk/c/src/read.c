@@ -332,10 +332,7 @@ static bool tuple(reader *from, const styx_type *type, char *value) {
 
 /* A list, or a map. */
 static bool several(reader *from, const styx_type *type, void *value) {
-    struct {
-        char *items;
-        size_t count;
-    } *list = value;
+    sequence *list = value;
     list->items = NULL;
     list->count = 0;
     bool keyed = type->kind == STYX_KIND_MAP;

@@ -102,10 +102,7 @@ bool styx_scan_raw(const styx_range *range, styx_raw_entry **entries, size_t *co
 }
 
 bool styx_scan_values(const styx_type *type, void *map, const styx_range *range) {
-    struct {
-        char *items;
-        size_t count;
-    } *all = map;
+    sequence *all = map;
     all->items = NULL;
     all->count = 0;
     size_t count;

@@ -149,10 +149,7 @@ void json_write(writer *to, const styx_type *type, const void *value) {
         }
         case STYX_KIND_LIST:
         case STYX_KIND_MAP: {
-            const struct {
-                const char *items;
-                size_t count;
-            } *list = value;
+            const sequence *list = value;
             bool keyed = type->kind == STYX_KIND_MAP;
             json_append(to, keyed ? "{" : "[", 1);
             for (size_t i = 0; i < list->count; i++) {

@@ -22,7 +22,8 @@ use super::sdk::Sdk;
 use operators::Source;
 use toolchain::{Toolchain, ZIG};
 
-/// Undefined behaviour ends in a trap, instead of in anything. So does a stack that grows too large: zig puts it below the data.
+/// Undefined behaviour ends in a trap, instead of in anything, and the SDK says where; of the paths of its own sources so much
+/// stays as is the same for everybody. An array of some elements has so many, at the end of a struct too. A stack that grows too large traps too: zig puts it below the data.
 const FLAGS: &[&str] = &[
     "--target=wasm32-wasi",
     "-mexec-model=reactor",
@@ -38,7 +39,9 @@ const FLAGS: &[&str] = &[
     "-fno-color-diagnostics",
     "-fno-stack-protector",
     "-fsanitize=undefined",
-    "-fsanitize-trap=undefined",
+    "-fno-sanitize-recover=undefined",
+    "-fstrict-flex-arrays=2",
+    "-fsanitize-undefined-strip-path-components=-3",
     "-Wl,-z,stack-size=262144",
 ];
 

@@ -2,6 +2,7 @@
 //! what was wrong, nothing of it remains, and nobody else notices.
 
 mod bundles;
+mod c;
 mod calls;
 mod clients;
 mod neighbour;
