@@ -477,10 +477,11 @@ impl World {
         match fault {
             Fault::Crash => self.crash(at, false)?,
             Fault::PowerFailure => self.crash(at, true)?,
-            Fault::Pause => nodes[at].paused_until = now + environment.random.between(500, 1_500_000),
-            Fault::Suspend => {
-                let duration = environment.random.between(10_000, 3_000_000);
-                nodes[at].paused_until = now + duration;
+            Fault::Pause | Fault::Suspend => {
+                let (least, most) = if fault == Fault::Pause { (500, 1_500_000) } else { (10_000, 3_000_000) };
+                let until = now + environment.random.between(least, most);
+                nodes[at].paused_until = until;
+                environment.causes.affects(at, until);
             }
             Fault::ClockJump => {
                 // Mostly a second; sometimes days, forward.
@@ -591,6 +592,10 @@ impl World {
                     retiring.extend(environment.plan.coordinators());
                 }
                 let retiring = environment.random.pick(&retiring);
+                // It may take long to hand over what it has.
+                environment
+                    .causes
+                    .affects(retiring, now + environment.plan.cluster.timing.leave_max.as_micros() as u64);
                 environment.after(0, Event::Retire(retiring));
             }
             Fault::Damage => {
@@ -603,6 +608,7 @@ impl World {
             }
             Fault::Isolation => {
                 let until = now + environment.random.between(10_000, 5_000_000);
+                environment.causes.affects(at, until);
                 let of = environment.random.below(3);
                 if of != 0 {
                     environment.store_cut.insert(at, until);
@@ -624,6 +630,7 @@ impl World {
             return Ok(());
         }
         self.nodes[node].crash(power, &mut self.environment)?;
+        self.environment.causes.affects(node, self.environment.queue.now());
         for attempt in self.clients.waiting() {
             if self.environment.history.attempts[attempt].node == node {
                 self.environment.break_connection(attempt);
@@ -739,6 +746,7 @@ impl World {
 /// Nothing of a node reaches another until then; connections that carry nothing for long end.
 fn cut(environment: &mut Environment, from: usize, to: usize, until: u64) {
     environment.network.cut(from, to, until);
+    [from, to].into_iter().for_each(|node| environment.causes.affects(node, until));
     let silence = environment.plan.cluster.silence;
     if until > environment.queue.now() + silence {
         for connection in environment.network.between(from, to) {

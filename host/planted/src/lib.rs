@@ -151,6 +151,8 @@ bugs! {
     /// State that a worker retained from an earlier generation is used only if it is that of the recovery point.
     /// Planted: it is used whatever it is.
     RetainedOfAnother,
+    /// Time in which a coordinator stands still is no silence of its workers. Planted: it takes all of them for lost.
+    StandstillCounted,
     // State and snapshots.
     /// The state hash is a function of the state alone. Planted: overwritten values remain in it.
     HashForgetsOverwrites,

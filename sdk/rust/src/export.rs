@@ -46,6 +46,13 @@ macro_rules! export {
                 }
             }
 
+            // What only a component calls is not taken for unused.
+            #[cfg(not(target_arch = "wasm32"))]
+            const _: () = {
+                let _ = <Component as $crate::__private::Exports>::describe;
+                let _ = <Component as $crate::__private::Exports>::invoke;
+            };
+
             #[cfg(target_arch = "wasm32")]
             $crate::__private::component::bindings::export!(Component with_types_in $crate::__private::component::bindings);
 

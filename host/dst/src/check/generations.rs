@@ -1,5 +1,7 @@
 //! Generations against the faults that call for them: a cluster that begins them without a cause never serves for long.
 
+use std::collections::BTreeMap;
+
 use super::{Checked, Failure, ensure};
 
 /// Generations that a cause may call for: one without whoever is lost, one with who comes back, and as many again where
@@ -7,6 +9,9 @@ use super::{Checked, Failure, ensure};
 const PER_CAUSE: u64 = 4;
 /// Those with which a cluster begins, as its workers come one after the other.
 const FIRST: u64 = 8;
+/// So long after something has happened to a worker it may still be taken for lost, µs: until it is missed, and until those
+/// who are left have settled.
+const MISSED_FOR: u64 = 3_000_000;
 /// Within this time after the last fault, somebody serves, µs.
 const SERVES_AFTER: u64 = 30_000_000;
 
@@ -14,6 +19,10 @@ const SERVES_AFTER: u64 = 30_000_000;
 pub struct Generations {
     begun: u64,
     causes: u64,
+    /// When the last one began, µs.
+    since: u64,
+    /// Until when something happens to a node, µs.
+    affected: BTreeMap<usize, u64>,
     /// The last fault is over since then, and nobody has served yet.
     waiting_since: Option<u64>,
     /// The longest that it took.
@@ -24,6 +33,25 @@ impl Generations {
     /// Something happens that may call for another one.
     pub fn caused(&mut self) {
         self.causes += 1;
+    }
+
+    /// Something happens to a node until this time: it stands still, or does not reach another one or the store.
+    pub fn affects(&mut self, node: usize, until: u64) {
+        let affected = self.affected.entry(node).or_default();
+        *affected = until.max(*affected);
+    }
+
+    /// A generation of these members follows, maybe one of the same coordinator: then nobody is left out of it to whom nothing
+    /// has happened since that began, or shortly before.
+    pub fn follows(&mut self, now: u64, before: Option<&[usize]>, members: &[usize]) -> Checked {
+        let since = std::mem::replace(&mut self.since, now);
+        for lost in before.unwrap_or_default().iter().filter(|member| !members.contains(member)) {
+            let affected = self.affected.get(lost).copied();
+            ensure(affected.is_some_and(|until| until + MISSED_FOR >= since), "flapping", || {
+                format!("n{lost} is lost since {since}, and what happened to it last was over at {affected:?}")
+            })?;
+        }
+        Ok(())
     }
 
     /// The last fault is over at this time.

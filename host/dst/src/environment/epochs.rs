@@ -103,6 +103,8 @@ impl Environment {
             format!("generation {} is of {members:?}, from epoch {from}", invite.generation)
         });
         self.figures.restores += u64::from(from > Epoch(0));
+        let before = self.generations.last_key_value().filter(|(_, before)| before.leader == life);
+        self.causes.follows(now, before.map(|(_, before)| &before.members[..]), &members)?;
         self.placements.begins(life, &members, &invite.placement, self.durable)?;
         let placement = Arc::new(invite.placement.clone());
         self.checker.placed(placement.clone(), from);

@@ -20,6 +20,8 @@ impl Environment {
     /// A connection ends; both ends see it, unless one has ended it itself.
     pub fn close(&mut self, connection: u64, by: Option<Life>, why: &'static str) {
         let Some(ends) = self.network.close(connection) else { return };
+        let now = self.queue.now();
+        ends.iter().for_each(|end| self.causes.affects(end.node, now));
         for end in ends.into_iter().filter(|end| Some(*end) != by) {
             let delay = self.delay(self.plan.cluster.network);
             self.after(delay, Event::Network(end, Happening::Closed(connection, why)));

@@ -30,7 +30,6 @@ impl Environment {
             }
             Wait::Read => {
                 let (delay, answer) = if self.store_fails(life) {
-                    self.figures.store_failures += 1;
                     (self.delay(GIVES_UP), Answer::Failed)
                 } else {
                     (self.delay(store), Answer::Done)
@@ -50,7 +49,12 @@ impl Environment {
 
     fn store_fails(&mut self, life: Life) -> bool {
         let is_cut = self.store_cut.get(&life.node).is_some_and(|until| self.queue.now() < *until);
-        is_cut || self.fails(self.plan.snapshotting.failures)
+        let fails = is_cut || self.fails(self.plan.snapshotting.failures);
+        if fails {
+            self.figures.store_failures += 1;
+            self.causes.affects(life.node, self.queue.now() + GIVES_UP.1);
+        }
+        fails
     }
 
     pub(super) fn fails(&mut self, permille: u32) -> bool {
@@ -64,7 +68,6 @@ impl Environment {
         if !self.store_fails(life) {
             return self.after(there, event(Fate::Answered(back)));
         }
-        self.figures.store_failures += 1;
         let gives_up = self.delay(GIVES_UP);
         if self.random.chance(500) {
             // It may arrive before its sender gives it up, or long after.

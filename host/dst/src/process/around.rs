@@ -31,6 +31,8 @@ pub type Inbox = Rc<RefCell<VecDeque<Input>>>;
 
 /// Bytes of a message that are told of it.
 const MESSAGE_TEXT_MAX: usize = 500;
+/// A frame that takes longer is a reason why a worker may be missed, µs: some may come in a row.
+const SLOW: u64 = 50_000;
 
 /// What a process has, whatever its role.
 #[derive(Debug)]
@@ -187,6 +189,9 @@ impl Around<'_> {
                     let sent = self.time();
                     if let Some((to, arrives)) = self.environment.network.route(connection, life, sent, delay) {
                         let delay = arrives - self.environment.queue.now();
+                        if delay > SLOW {
+                            [life, to].into_iter().for_each(|end| self.environment.causes.affects(end.node, arrives));
+                        }
                         self.environment.after(delay, Event::Frame(to, connection, frame));
                     }
                 }
