@@ -5,7 +5,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -140,6 +140,17 @@ fn parent_of(path: &Path) -> Result<&Path, BuildError> {
 pub fn check_writable(path: &Path) -> Result<(), BuildError> {
     let parent = parent_of(path)?;
     tempfile::tempfile_in(parent).map(|_| ()).map_err(BuildError::io("write to", parent))
+}
+
+/// Puts a link where nothing is, or another link: one is there at any time.
+pub fn link(at: &Path, to: &Path) -> std::io::Result<()> {
+    if fs::read_link(at).is_ok_and(|target| target == to) {
+        return Ok(());
+    }
+    let beside = tempfile::tempdir_in(at.parent().expect("it is in a directory"))?;
+    let new = beside.path().join("link");
+    symlink(to, &new)?;
+    fs::rename(&new, at)
 }
 
 /// Writes a file that is seen whole or not at all.

@@ -50,9 +50,8 @@ fn words(project: &Project) -> Result<BTreeMap<String, String>, BuildError> {
     };
     for (path, language, _) in project.directories() {
         // A crate's functions may lie in others beside it.
-        let also = if language == Language::Rust { Manifests::read(path)?.inputs } else { Vec::new() };
-        each_source(path, &mut add)?;
-        for path in also {
+        let sources = if language == Language::Rust { Manifests::read(path)?.inputs } else { vec![path.to_owned()] };
+        for path in sources {
             each_source(&path, &mut add)?;
         }
     }

@@ -2,12 +2,11 @@
 //! the `styx` that builds it, and no registry needs to have it.
 
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use rust_embed::RustEmbed;
 
-use super::cache::{Cache, Inputs};
+use super::cache::{self, Cache, Inputs};
 use super::error::BuildError;
 
 #[derive(RustEmbed)]
@@ -145,14 +144,7 @@ impl Sdk {
             Ok(())
         })?;
         let link = cache.sdks().join(self.name());
-        if fs::read_link(&link).is_ok_and(|target| target == Path::new(&name)) {
-            return Ok(unpacked);
-        }
-        // Renamed, so that it is there at any time.
-        let failed = || BuildError::io("link", &link);
-        let beside = tempfile::tempdir_in(cache.sdks()).map_err(failed())?;
-        let new = beside.path().join(self.name());
-        symlink(&name, &new).and_then(|()| fs::rename(&new, &link)).map_err(failed())?;
+        cache::link(&link, Path::new(&name)).map_err(BuildError::io("link", &link))?;
         Ok(unpacked)
     }
 

@@ -24,6 +24,8 @@ pub struct Manifests {
     pub has_own_sdk: bool,
     /// The workspace sets a release profile.
     pub has_profile: bool,
+    /// Directory of the workspace, the crate's own if it is in none.
+    pub root: PathBuf,
     /// Files and directories that go into the build, apart from registries' crates.
     pub inputs: Vec<PathBuf>,
 }
@@ -61,7 +63,8 @@ impl Manifests {
             add_path(&mut inputs, &root, patch, &workspace, &root)?;
         }
         let has_profile = workspace.get("profile").and_then(|profile| profile.get("release")).is_some();
-        Ok(Self { package: package.to_owned(), has_own_sdk, has_profile, inputs: inputs.into_iter().collect() })
+        let (package, inputs) = (package.to_owned(), inputs.into_iter().collect());
+        Ok(Self { package, has_own_sdk, has_profile, root, inputs })
     }
 }
 

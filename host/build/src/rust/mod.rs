@@ -14,7 +14,7 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-use super::cache::{Cache, Inputs};
+use super::cache::{self, Cache, Inputs};
 use super::command;
 use super::component;
 use super::error::{BuildError, Code};
@@ -40,16 +40,23 @@ pub fn tests(directory: &Path, cache: &Cache) -> Result<Command, BuildError> {
     let mut cargo = Command::new("cargo");
     cargo.arg("test");
     if !manifests.has_own_sdk {
-        cargo.args(["--config", &patch(cache)?]);
+        cargo.args(["--config", &patch(&Sdk::Rust.unpacked(cache)?)]);
     }
     Ok(cargo)
 }
 
-/// Has cargo find the SDK that this binary carries.
-fn patch(cache: &Cache) -> Result<String, BuildError> {
-    let sdk = Sdk::Rust.unpacked(cache)?;
-    // A TOML string; the escapes of Rust's are the same for paths.
-    Ok(format!("patch.crates-io.styx-sdk.path={:?}", sdk.to_string_lossy()))
+/// Has cargo find the SDK in a directory.
+fn patch(sdk: &Path) -> String {
+    format!("patch.crates-io.styx-sdk.path={}", toml::Value::from(&*sdk.to_string_lossy()))
+}
+
+/// The SDK by a link in the workspace, where only what is built lies: cargo digests paths in a workspace as they are from its
+/// top, and any other whole, so that another user's component would be another one.
+fn within(root: &Path, sdk: PathBuf) -> PathBuf {
+    let at = root.join("target").join("styx-sdk");
+    let linked = fs::create_dir_all(root.join("target")).and_then(|()| cache::link(&at, &sdk));
+    // Where nothing may be written, a component is built all the same.
+    if linked.is_ok() { at } else { sdk }
 }
 
 /// A Rust guest about to be built.
@@ -100,9 +107,10 @@ impl<'a> RustGuest<'a> {
         cargo
             .args(["rustc", "--lib", "--crate-type", "cdylib", "--release", "--target", TARGET])
             .args(["--message-format", "json-render-diagnostics", "--manifest-path"])
-            .arg(&manifest);
+            .arg(&manifest)
+            .args(["--config", &self.toolchain.mapped_paths(cache)?]);
         if !self.manifests.has_own_sdk {
-            cargo.args(["--config", &patch(cache)?]);
+            cargo.args(["--config", &patch(&within(&self.manifests.root, Sdk::Rust.unpacked(cache)?))]);
         }
         if !self.manifests.has_profile {
             cargo.args(PROFILE.iter().flat_map(|setting| ["--config", setting]));

@@ -106,7 +106,9 @@ impl Toolchain {
             StandardLibrary::Prebuilt => "prebuilt",
             StandardLibrary::FromSource => "from source",
         };
-        Self { version: format!("{}\nstd: {how}", compiler.version), compiler, standard_library }
+        // Cargo does not compile anew what only has other paths in it.
+        let version = format!("{}\nstd: {how}\npaths: mapped", compiler.version);
+        Self { version, compiler, standard_library }
     }
 
     /// Where it puts what it makes of all guests, so that they share what they depend on.
@@ -130,12 +132,35 @@ impl Toolchain {
         if let Linker::System(linker) = self.compiler.linker() {
             cargo.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker);
         }
-        if self.compiler.directory.is_some() {
-            // Two versions of cargo should not share an index of crates.
-            cargo.env("CARGO_HOME", cache.directory("rust/cargo-home")?);
+        if let Some(home) = self.own_home(cache)? {
+            cargo.env("CARGO_HOME", home);
         }
         Ok(cargo)
     }
+
+    /// Two versions of cargo should not share an index of crates.
+    fn own_home(&self, cache: &Cache) -> Result<Option<PathBuf>, BuildError> {
+        self.compiler.directory.as_ref().map(|_| cache.directory("rust/cargo-home")).transpose()
+    }
+
+    /// A setting of cargo's that keeps the machine's paths out of components: panics tell where they were. It stands after the
+    /// command, as all of them must if one does.
+    pub fn mapped_paths(&self, cache: &Cache) -> Result<String, BuildError> {
+        let users =
+            || std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(std::env::home_dir()?.join(".cargo")));
+        let home = self.own_home(cache)?.or_else(users);
+        let crates = home
+            .iter()
+            .flat_map(|home| [(home.join("registry/src"), "/crates"), (home.join("git/checkouts"), "/repositories")]);
+        let std = (self.compiler.sysroot.join("lib/rustlib/src/rust"), "/rust");
+        let mapped: Vec<String> = crates.chain([std]).map(|(from, to)| mapping(&from, to)).collect();
+        Ok(format!("target.{TARGET}.rustflags=[{}]", mapped.join(", ")))
+    }
+}
+
+/// An argument for rustc, as TOML has it.
+fn mapping(from: &Path, to: &str) -> String {
+    toml::Value::from(format!("--remap-path-prefix={}={to}", from.display())).to_string()
 }
 
 impl Compiler {
