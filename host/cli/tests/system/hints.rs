@@ -11,7 +11,7 @@ use styx_server::config::ServerConfig;
 const CRATES: [&str; 8] = ["protocol", "driver", "engine", "storage", "transport", "build", "server", "cli"];
 
 /// Flags of other programs: those that build guests, and cargo, which builds and tests Styx.
-const FLAGS_OF_OTHERS: [&str; 40] = [
+const FLAGS_OF_OTHERS: [&str; 41] = [
     "clear",
     "config",
     "crate-type",
@@ -43,6 +43,7 @@ const FLAGS_OF_OTHERS: [&str; 40] = [
     "python",
     "quiet",
     "release",
+    "remap-path-prefix",
     "sdk",
     "stay",
     "target",
