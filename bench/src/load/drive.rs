@@ -219,7 +219,8 @@ mod tests {
         let model = Arc::new(Mutex::new(Model::new(&*workload, Fault::None)));
         let booked = Arc::new(Booked::new(workload));
         let start = Instant::now();
-        let span = Span { from: start + Duration::from_millis(10), until: start + Duration::from_millis(30) };
+        // Long enough for a machine that is busy with something else meanwhile.
+        let span = Span { from: start + Duration::from_millis(10), until: start + Duration::from_millis(300) };
         let drive = Drive {
             connection: Box::new(Accounts { model: model.clone(), taken: Vec::new(), count: 0, lost }),
             booked: booked.clone(),
