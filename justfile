@@ -33,7 +33,7 @@ test:
     # The product takes the place of the programs that the system's tests run: it comes last.
     @{{timed}} beside just lint build
     RUST_TEST_THREADS=$(($(getconf _NPROCESSORS_ONLN) * 2)) {{timed}} cargo test {{checked}} --workspace --quiet
-    # One thread, beside what may still be compiled; the tests have brought the simulator along.
+    # Beside what may still be compiled; the tests have brought the simulator along.
     {{timed}} target/release/styx-dst --mutants
     @{{timed}} join
     @{{timed}} beside just mutants --sample 50 --seed 50 --transactions 50000 --floor 90

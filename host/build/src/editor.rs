@@ -4,10 +4,9 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use super::cache::Cache;
+use super::cache::{self, Cache};
 use super::error::BuildError;
 use super::go::ModuleFile;
 use super::manifest::Language;
@@ -105,17 +104,16 @@ fn make_parent(path: &Path) -> Result<(), BuildError> {
 /// Puts a link in place of another one; a package that was installed stays.
 fn link(at: &Path, to: &Path) -> Result<Pointer, BuildError> {
     make_parent(at)?;
-    match fs::symlink_metadata(at) {
-        Ok(there) if there.is_symlink() => fs::remove_file(at).map_err(BuildError::io("replace", at))?,
-        Ok(_) => return Ok(Pointer::Written(at.to_owned())),
-        Err(_) => {}
+    if fs::symlink_metadata(at).map_or(true, |there| there.is_symlink()) {
+        cache::link(at, to).map_err(BuildError::io("link", at))?;
     }
-    symlink(to, at).map_err(BuildError::io("link", at))?;
     Ok(Pointer::Written(at.to_owned()))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
     use crate::create;
 

@@ -23,7 +23,8 @@ use operators::Source;
 use toolchain::{Toolchain, ZIG};
 
 /// Undefined behaviour ends in a trap, instead of in anything, and the SDK says where; of the paths of its own sources so much
-/// stays as is the same for everybody. An array of some elements has so many, at the end of a struct too. A stack that grows too large traps too: zig puts it below the data.
+/// stays as is the same for everybody. An array of some elements has so many, at the end of a struct too. A stack that grows
+/// too large traps as well: zig puts it below the data.
 const FLAGS: &[&str] = &[
     "--target=wasm32-wasi",
     "-mexec-model=reactor",

@@ -2,9 +2,7 @@
 
 use serde_json::json;
 
-use super::neighbour::{self, Neighbours};
-use super::{Expect, fails, is_unharmed, nothing_is};
-use crate::process::{Endpoints, Process, build};
+use super::{Expect, Odd, fails};
 
 const GUEST: &str = include_str!("odd.c");
 
@@ -34,25 +32,8 @@ fn cases() -> Vec<(&'static str, Expect)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_c_does_not_define_is_told_with_its_place() {
-    let directory = tempfile::tempdir().unwrap();
-    let source = directory.path().join("odd");
-    std::fs::create_dir(&source).unwrap();
-    std::fs::write(source.join("odd.c"), GUEST).unwrap();
-    let bundle = build(source).await;
-    let server = Process::start(&directory.path().join("data"), &["--threads", "2"]).await;
-    server.deploy("odd", "application/zip", bundle).await.is_deployed();
-    let neighbours = Neighbours::move_in(&server).await;
-    assert_eq!(server.call("odd/odd/k/put", "[1]").await.body, json!(1));
-    let (state, memory) = (server.state(&["odd/odd"]).await, server.memory());
-
-    let mut wrong = Vec::new();
-    for (function, expect) in cases() {
-        let told = server.call(&format!("odd/odd/k/{function}"), "[1]").await;
-        wrong.extend(expect.wrong(function, &told));
-        assert_eq!(server.state(&["odd/odd"]).await, state, "{function} has left something behind");
-    }
-    nothing_is(&wrong);
-    assert_eq!(server.call("odd/odd/k/put", "[2]").await.body, json!(2));
-    neighbours.are_content().await;
-    is_unharmed(server, &["odd/odd", neighbour::OPERATORS[0], neighbour::OPERATORS[1]], memory).await;
+    let odd = Odd::start("odd.c", GUEST, "").await;
+    odd.fails_as(cases(), "[1]").await;
+    assert_eq!(odd.call("put", "[2]").await.body, json!(2));
+    odd.leave().await;
 }

@@ -2,9 +2,8 @@
 
 use serde_json::json;
 
-use super::neighbour::{self, Neighbours};
-use super::{Expect, fails, is_unharmed, nothing_is};
-use crate::process::{Endpoints, Process, build};
+use super::{Expect, Odd, fails, nothing_is};
+use crate::process::Endpoints;
 
 const GUEST: &str = include_str!("odd.py");
 
@@ -46,38 +45,20 @@ fn cases() -> Vec<(&'static str, Expect)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_python_guest_that_misbehaves_hurts_nobody() {
-    let directory = tempfile::tempdir().unwrap();
-    let source = directory.path().join("odd");
-    std::fs::create_dir(&source).unwrap();
-    std::fs::write(source.join("odd.py"), GUEST).unwrap();
     // What never ends is to end soon.
-    std::fs::write(source.join("styx.toml"), "[limits]\nfuel = 100_000_000\n").unwrap();
-    let bundle = build(source).await;
-    let server = Process::start(&directory.path().join("data"), &["--threads", "2"]).await;
-    server.deploy("odd", "application/zip", bundle).await.is_deployed();
-    let neighbours = Neighbours::move_in(&server).await;
-    assert_eq!(server.call("odd/odd/k/put", "[1]").await.body, json!(1));
-    let (state, memory) = (server.state(&["odd/odd"]).await, server.memory());
-
-    let mut wrong = Vec::new();
-    for (function, expect) in cases() {
-        let told = server.call(&format!("odd/odd/k/{function}"), "[]").await;
-        wrong.extend(expect.wrong(function, &told));
-        assert_eq!(server.state(&["odd/odd"]).await, state, "{function} has left something behind");
-    }
-    nothing_is(&wrong);
+    let odd = Odd::start("odd.py", GUEST, "[limits]\nfuel = 100_000_000\n").await;
+    odd.fails_as(cases(), "[]").await;
     let all = cases().into_iter().map(|(function, expect)| {
-        let server = &server;
-        async move { expect.wrong(function, &server.call(&format!("odd/odd/k/{function}"), "[]").await) }
+        let odd = &odd;
+        async move { expect.wrong(function, &odd.call(function, "[]").await) }
     });
     let wrong: Vec<String> = futures_util::future::join_all(all).await.into_iter().flatten().collect();
     nothing_is(&wrong);
-    assert_eq!(server.state(&["odd/odd"]).await, state, "something was left behind");
+    assert_eq!(odd.server.state(&["odd/odd"]).await, odd.state, "something was left behind");
     // Odd, and in order.
     for (function, expect) in [("sleep", json!("slept")), ("keep_global", json!(1)), ("put", json!(2))] {
-        let told = server.call(&format!("odd/odd/k/{function}"), if function == "put" { "[2]" } else { "[]" }).await;
+        let told = odd.call(function, if function == "put" { "[2]" } else { "[]" }).await;
         assert_eq!((told.status, told.body), (200, expect), "{function}");
     }
-    neighbours.are_content().await;
-    is_unharmed(server, &["odd/odd", neighbour::OPERATORS[0], neighbour::OPERATORS[1]], memory).await;
+    odd.leave().await;
 }
